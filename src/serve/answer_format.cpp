@@ -219,10 +219,11 @@ std::optional<CompletionLogprobs> AnswerFormat::text_logprobs(const std::vector<
   CompletionLogprobs out;
   for (const TokenEntry& entry : tokens) {
     out.tokens.push_back(token_text(entry.id));
-    out.token_logprobs.push_back(entry.logprobs.chosen.logprob);
     out.text_offset.push_back(entry.offset);
-    std::optional<NamedNumbers>& top = out.top_logprobs.emplace_back();
-    if (!std::isnan(entry.logprobs.chosen.logprob)) top = text_top(entry.logprobs);
+    const double logprob = entry.logprobs.chosen.logprob;
+    const bool known = !std::isnan(logprob);
+    out.token_logprobs.push_back(known ? std::optional(logprob) : std::nullopt);
+    out.top_logprobs.push_back(known ? std::optional(text_top(entry.logprobs)) : std::nullopt);
   }
   return out;
 }

@@ -149,7 +149,7 @@ std::vector<Endpoint> server_endpoints() {
            .help = "Return 200, or 503 while the server shuts down",
            .open = true,
            .response = "HealthResponse",
-           .errors = {{503, "The server is shutting down."}},
+           .errors = {{503, "The server is shutting down or overloaded."}},
            .run = health},
           {.method = "GET",
            .path = "/metrics",

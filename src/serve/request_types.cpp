@@ -1,4 +1,4 @@
-#include "serve/request_types.h"
+#include "serve/api_types.h"
 
 #include <fmt/format.h>
 

@@ -89,9 +89,8 @@ std::string name_of(std::vector<ApiType>& types) {
            name_of<std::variant_alternative_t<1, T>>(types);
   } else if constexpr (is_vector<T>) {
     using Part = typename T::value_type;
-    // In lists of optional values and in lists of log-probabilities, single values may be null.
     if constexpr (is_optional<Part>)
-      return name_of<typename Part::value_type>(types) + "[]";
+      return name_of<typename Part::value_type>(types) + "?[]";
     else
       return name_of<Part>(types) + "[]";
   } else if constexpr (std::is_same_v<T, bool>) {

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "serve/api_field.h"
+#include "serve/api_types.h"
 
 namespace gpt::serve {
 
@@ -129,7 +129,7 @@ struct CompletionLogprobs {
                               *kHelp =
                                   "Log-probabilities of the tokens of a completion, one entry per token.";
   std::vector<std::string> tokens;
-  std::vector<double> token_logprobs;
+  std::vector<std::optional<double>> token_logprobs;
   std::vector<std::optional<NamedNumbers>> top_logprobs;
   std::vector<int64_t> text_offset;
   static void fields(auto& l, auto&& visit) {
@@ -152,7 +152,7 @@ struct ChatChoice {
     std::nullptr_t refusal = nullptr;
     std::vector<ToolCallResponse> tool_calls;
     static void fields(auto& m, auto&& visit) {
-      visit(ResponseField{"role", "", "assistant"}, m.role);
+      visit(ResponseField{"role", "Role of the author", "assistant"}, m.role);
       visit(ResponseField{"content", "Text of the message; null if it only consists of tool calls"},
             m.content);
       visit(ResponseField{"refusal", "Always null"}, m.refusal);
@@ -200,7 +200,7 @@ struct GenerationResponse {
   UsageResponse usage;
   static void fields(auto& r, auto&& visit) {
     visit(ResponseField{"id", "Id of the response"}, r.id);
-    visit(ResponseField{"object", "", kObject}, r.object);
+    visit(ResponseField{"object", "Kind of object", kObject}, r.object);
     visit(ResponseField{"created", "Unix time in seconds"}, r.created);
     visit(ResponseField{"model", "Name of the model"}, r.model);
     visit(ResponseField{"system_fingerprint", "Name of the server software"}, r.system_fingerprint);
@@ -219,7 +219,7 @@ struct EmbeddingsResponse {
     int64_t index = 0;
     std::variant<std::vector<float>, std::string> embedding;
     static void fields(auto& e, auto&& visit) {
-      visit(ResponseField{"object", "", "embedding"}, e.object);
+      visit(ResponseField{"object", "Kind of object", "embedding"}, e.object);
       visit(ResponseField{"index", "Number of the input"}, e.index);
       visit(ResponseField{"embedding", "A list of numbers, or little-endian fp32 values in base64"},
             e.embedding);
@@ -238,7 +238,7 @@ struct EmbeddingsResponse {
   std::string model;
   Usage usage;
   static void fields(auto& r, auto&& visit) {
-    visit(ResponseField{"object", "", "list"}, r.object);
+    visit(ResponseField{"object", "Kind of object", "list"}, r.object);
     visit(ResponseField{"data", "The embeddings in the order of the inputs"}, r.data);
     visit(ResponseField{"model", "Name of the model"}, r.model);
     visit(ResponseField{"usage"}, r.usage);
@@ -255,7 +255,7 @@ struct ModelResponse {
   std::string parent;
   static void fields(auto& m, auto&& visit) {
     visit(ResponseField{"id", "Name of the model, or MODEL:ADAPTER"}, m.id);
-    visit(ResponseField{"object", "", "model"}, m.object);
+    visit(ResponseField{"object", "Kind of object", "model"}, m.object);
     visit(ResponseField{"created", "Unix time in seconds at which the model was loaded"}, m.created);
     visit(ResponseField{"owned_by", "Name of the server software"}, m.owned_by);
     visit(ResponseField{"max_model_len", "Context length in tokens"}, m.max_model_len);
@@ -271,7 +271,7 @@ struct ModelsResponse {
   std::string object = "list";
   std::vector<ModelResponse> data;
   static void fields(auto& r, auto&& visit) {
-    visit(ResponseField{"object", "", "list"}, r.object);
+    visit(ResponseField{"object", "Kind of object", "list"}, r.object);
     visit(ResponseField{"data", "Models, each followed by its adapters"}, r.data);
   }
 };
@@ -381,8 +381,5 @@ struct RunsResponse {
 // null.
 template <class Response>
 std::string json_of(const Response& response);
-
-// Returns the descriptions of all responses and their parts.
-std::vector<ApiType> response_types();
 
 }  // namespace gpt::serve

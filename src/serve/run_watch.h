@@ -18,7 +18,7 @@ struct WatchedRun {
 };
 // Returns true if a path is the folder of a run.
 bool is_run(const std::string& path);
-// Returns a text that changes whenever the file is written, or "" if there is no file.
+// Returns a text that changes whenever the file is written, or "" if it does not exist.
 std::string file_version(const std::string& path);
 
 // Reads the state of a run from its folder. The files are read again if they have changed. Not thread-safe.

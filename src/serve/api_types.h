@@ -10,7 +10,8 @@ namespace gpt::serve {
 struct ApiField {
   const char* name;
   const char* help = "";
-  // JSON types and names of ApiTypes, separated by " | ". "[]" after a type is a list: "string | Message[]".
+  // JSON types and names of ApiTypes, separated by " | ". "[]" after a type is a list, and "?"
+  // means that the value may be null: "string | Message[]", "number?[]".
   std::string type = {};
   const char* choices = "";        // the valid strings, separated by "|"; "": any
   std::string default_value = {};  // as JSON; "": none
@@ -27,5 +28,10 @@ struct ApiType {
   ApiField alias = {.name = ""};  // its type is not empty: the type is an alias
   bool in_request = false;        // fields of requests that are not required may be null
 };
+
+// Return the descriptions of all request bodies and responses, and of their parts. Tests compare the fields
+// with those that the endpoints read and send.
+std::vector<ApiType> request_types();
+std::vector<ApiType> response_types();
 
 }  // namespace gpt::serve
