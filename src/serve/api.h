@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "serve/endpoints.h"
-#include "serve/guard.h"
-#include "serve/rate_limit.h"
+#include "serve/http/guard.h"
+#include "serve/openai/endpoints.h"
 #include "serve/router.h"
 #include "serve/work_thread.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "serve/api_types.h"
+#include "serve/openai/api_types.h"
 
 namespace gpt::serve {
 
