@@ -95,7 +95,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     return silent ? std::optional(since_) : std::nullopt;
   }
   // Returns the rate in bytes per second at which the client reads the current response. The rate is infinite
-  // if sending has just started. Returns nullopt if no bytes are left to send.
+  // if sending has just started. Returns nullopt if all bytes have been sent.
   std::optional<double> read_rate(Clock::time_point now) const;
 
  private:
@@ -436,7 +436,7 @@ void HttpServer::Impl::accept() {
   });
 }
 
-// Called if there is no file descriptor or memory for another connection and no idle connection to close. New
+// Called if file descriptors or memory run out and all connections are in use, so that none can be closed. New
 // clients stay in the queue of the operating system.
 void HttpServer::Impl::pause_accepting() {
   accept_timer.expires_at(in_seconds(kAcceptPause));
