@@ -11,8 +11,7 @@
 #include "chat_partner.h"
 #include "infer/sampler.h"
 #include "output.h"
-#include "serve/event_stream.h"
-#include "serve/http_client.h"
+#include "serve/http/http_client.h"
 
 namespace gpt {
 namespace {

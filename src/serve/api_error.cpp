@@ -3,7 +3,7 @@
 #include <new>
 
 #include "base/error.h"
-#include "serve/responses.h"
+#include "serve/openai/responses.h"
 
 namespace gpt::serve {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "serve/api_field.h"
+#include "serve/openai/api_types.h"
 
 namespace gpt::serve {
 

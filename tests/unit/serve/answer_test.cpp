@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 #include "base/utf8.h"
-#include "serve/answer_format.h"
+#include "serve/openai/answer_format.h"
 
 namespace gpt::serve {
 namespace {

@@ -15,7 +15,7 @@
 #include "convert/gguf_export.h"
 #include "kept_answer.h"
 #include "serve/api.h"
-#include "serve/api_reference.h"
+#include "serve/openai/api_reference.h"
 #include "support/small_models.h"
 #include "support/temp_dir.h"
 #include "text/tokenizer.h"
