@@ -1,5 +1,6 @@
 #include "generation.h"
 
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -146,7 +147,8 @@ void add_field(CLI::App& app, GenerateArguments&, const SamplingField& field, au
 }
 
 void add_field(CLI::App& app, GenerateArguments& a, const SamplingField& field, TopPRule&) {
-  add_value(app, flag_of(field).c_str(), a.top_p_rule, "crossing|reaching", field.help);
+  const std::string rules = fmt::format("{}", fmt::join(gptcpp::kTopPRules, "|"));
+  add_value(app, flag_of(field).c_str(), a.top_p_rule, rules.c_str(), field.help);
 }
 
 void add_field(CLI::App& app, GenerateArguments& a, const SamplingField& field, std::map<int32_t, double>&) {
