@@ -11,7 +11,6 @@
 namespace gpt::serve {
 
 class Call;
-
 struct Service;
 
 // The thread that runs an endpoint. POST /trace continues on the tracing thread, and a request with a grammar
@@ -35,8 +34,8 @@ struct Endpoint {
   const char* content_type = "application/json";
   bool streams = false;            // may respond with text/event-stream
   ApiField header = {.name = ""};  // a header that a response may have
-  std::vector<std::pair<int, const char*>> errors =
-      {};  // errors in addition to those of all endpoints of its kind
+  // Status codes and their meanings, in addition to those of all similar endpoints.
+  std::vector<std::pair<int, const char*>> errors = {};
   // Responds to a call, immediately or later. An exception is sent to the client (see current_error).
   void (*run)(const Service& service, const std::shared_ptr<Call>& call) = nullptr;
 

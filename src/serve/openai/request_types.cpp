@@ -1,6 +1,6 @@
 #include "serve/openai/api_types.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <type_traits>
 
@@ -83,7 +83,8 @@ ApiField field_of(const SamplingField& f, const T& value) {
     field.type = std::is_integral_v<T> ? "integer" : "number";
     field.default_value = fmt::format("{}", value);
   } else if constexpr (std::is_same_v<T, TopPRule>) {
-    field = {.name = f.name, .help = f.help, .type = "string", .choices = "crossing|reaching"};
+    static const std::string rules = fmt::format("{}", fmt::join(gptcpp::kTopPRules, "|"));
+    field = {.name = f.name, .help = f.help, .type = "string", .choices = rules.c_str()};
     field.default_value = fmt::format("\"{}\"", gptcpp::kTopPRules[static_cast<int>(value)]);
   } else {
     field.type = "object";
@@ -202,42 +203,30 @@ FieldList completion_fields() {
                  text_fields()});
 }
 
-std::vector<ApiType> body_types() {
+std::vector<ApiType> token_bodies() {
+  return {{"TokenizeRequest",
+           "A text or a conversation to tokenize. Exactly one of `content`, `prompt` and `messages`.",
+           {kModel,
+            {.name = "content",
+             .help = "A text, without BOS by default, as in llama.cpp's server",
+             .type = "string"},
+            {.name = "prompt", .help = "A text, with BOS by default, as in vLLM", .type = "string"},
+            messages_field(false),
+            {.name = "add_special",
+             .help = "Add BOS if the tokenizer's configuration requires it",
+             .type = "boolean"},
+            {.name = "add_special_tokens", .help = "vLLM's name of `add_special`", .type = "boolean"},
+            boolean("parse_special", "Encode the names of special tokens in the text as these tokens")}},
+          {"DetokenizeRequest",
+           "Token ids to convert to text.",
+           {kModel,
+            {.name = "tokens", .help = "Token ids", .type = "integer[]", .min = 0, .required = true},
+            boolean("skip_special_tokens", "Leave out special tokens")}}};
+}
+
+std::vector<ApiType> loading_bodies() {
   const ApiField name{.name = "lora_name", .help = "Name of the adapter", .type = "string", .required = true};
   return {
-      {"ChatRequest", "A conversation to respond to.", chat_fields()},
-      {"CompletionRequest", "Texts to continue.", completion_fields()},
-      {"EmbeddingsRequest", "Texts to embed.",
-       joined(
-           {{kModel,
-             kSalt,
-             {.name = "input", .help = "The texts to embed", .type = "Prompt", .required = true},
-             {.name = "encoding_format",
-              .help = "Lists of numbers, or little-endian fp32 values in base64",
-              .type = "string",
-              .choices = "float|base64",
-              .default_value = "\"float\""},
-             {.name = "dimensions", .help = "The embedding size of the model", .type = "integer", .min = 1}},
-            text_fields()})},
-      {"TokenizeRequest",
-       "A text or a conversation to tokenize. Exactly one of `content`, `prompt` and `messages`.",
-       {kModel,
-        {.name = "content",
-         .help = "A text, without BOS by default, as in llama.cpp's server",
-         .type = "string"},
-        {.name = "prompt", .help = "A text, with BOS by default, as in vLLM", .type = "string"},
-        messages_field(false),
-        {.name = "add_special",
-         .help = "Add BOS if the tokenizer's configuration requires it",
-         .type = "boolean"},
-        {.name = "add_special_tokens", .help = "vLLM's name of `add_special`", .type = "boolean"},
-        boolean("parse_special", "Encode the names of special tokens in the text as these tokens")}},
-      {"DetokenizeRequest",
-       "Token ids to convert to text.",
-       {kModel,
-        {.name = "tokens", .help = "Token ids", .type = "integer[]", .min = 0, .required = true},
-        boolean("skip_special_tokens", "Leave out special tokens")}},
-      {"TemplateRequest", "A conversation to render.", joined({{kModel}, chat_prompt_fields()})},
       {"LoadRequest",
        "A model to load or unload.",
        {{.name = "model",
@@ -261,7 +250,26 @@ std::vector<ApiType> body_types() {
       {"UnloadAdapterRequest",
        "A LoRA adapter to unload.",
        {{.name = "model", .help = "Model of the adapter; not needed if the name is unique", .type = "string"},
-        name}},
+        name}}};
+}
+
+std::vector<ApiType> generation_bodies() {
+  return {
+      {"ChatRequest", "A conversation to respond to.", chat_fields()},
+      {"CompletionRequest", "Texts to continue.", completion_fields()},
+      {"EmbeddingsRequest", "Texts to embed.",
+       joined(
+           {{kModel,
+             kSalt,
+             {.name = "input", .help = "The texts to embed", .type = "Prompt", .required = true},
+             {.name = "encoding_format",
+              .help = "Lists of numbers, or little-endian fp32 values in base64",
+              .type = "string",
+              .choices = "float|base64",
+              .default_value = "\"float\""},
+             {.name = "dimensions", .help = "The embedding size of the model", .type = "integer", .min = 1}},
+            text_fields()})},
+      {"TemplateRequest", "A conversation to render.", joined({{kModel}, chat_prompt_fields()})},
       {"TraceRequest", "A text to trace. Exactly one of `prompt` and `messages`.",
        joined({{{.name = "model", .help = "Name of a model without an adapter", .type = "string"},
                 {.name = "prompt", .help = "Text or token ids", .type = "string | integer[]", .min = 0},
@@ -270,14 +278,31 @@ std::vector<ApiType> body_types() {
                text_fields()})}};
 }
 
+// Returns the field "type" of an object.
+ApiField type_field(const char* choices) {
+  return {.name = "type", .type = "string", .choices = choices, .required = true};
+}
+
+std::vector<ApiType> tool_types() {
+  const ApiField tool_name{.name = "name", .help = "Name of the tool", .type = "string", .required = true};
+  return {{"Tool",
+           "A tool that the model may call.",
+           {type_field("function"), {.name = "function", .type = "ToolFunction", .required = true}}},
+          {"ToolFunction",
+           "Description of a tool.",
+           {tool_name,
+            {.name = "description", .help = "Description for the model", .type = "string"},
+            {.name = "parameters", .help = "JSON schema of the arguments", .type = "object"}}},
+          {"ToolChoice",
+           "The tool that must be called.",
+           {type_field("function"), {.name = "function", .type = "ToolName", .required = true}}},
+          {"ToolName", "Name of a tool.", {tool_name}}};
+}
+
 std::vector<ApiType> part_types() {
-  const auto type = [](const char* choices) {
-    return ApiField{.name = "type", .type = "string", .choices = choices, .required = true};
-  };
   const ApiField schema{.name = "schema", .help = "The JSON schema", .type = kAnySchema};
   ApiField required_schema = schema;
   required_schema.required = true;
-  const ApiField tool_name{.name = "name", .help = "Name of the tool", .type = "string", .required = true};
   return {
       {.name = "Prompt",
        .help = "A text, texts, token ids, or lists of token ids.",
@@ -298,22 +323,10 @@ std::vector<ApiType> part_types() {
          .type = "ToolCall[]"}}},
       {"TextPart",
        "A part of a message.",
-       {type("text"), {.name = "text", .help = "The text", .type = "string", .required = true}}},
-      {"Tool",
-       "A tool that the model may call.",
-       {type("function"), {.name = "function", .type = "ToolFunction", .required = true}}},
-      {"ToolFunction",
-       "Description of a tool.",
-       {tool_name,
-        {.name = "description", .help = "Description for the model", .type = "string"},
-        {.name = "parameters", .help = "JSON schema of the arguments", .type = "object"}}},
-      {"ToolChoice",
-       "The tool that must be called.",
-       {type("function"), {.name = "function", .type = "ToolName", .required = true}}},
-      {"ToolName", "Name of a tool.", {tool_name}},
+       {type_field("text"), {.name = "text", .help = "The text", .type = "string", .required = true}}},
       {"ResponseFormat",
        "Form of a response.",
-       {type("text|json_object|json_schema"),
+       {type_field("text|json_object|json_schema"),
         {.name = "schema", .help = "JSON schema of a \"json_object\"", .type = kAnySchema},
         {.name = "json_schema",
          .help = "Required with the type \"json_schema\"",
@@ -340,9 +353,9 @@ std::vector<ApiType> part_types() {
 }  // namespace
 
 std::vector<ApiType> request_types() {
-  std::vector<ApiType> types = body_types();
-  for (const ApiType& part : part_types())
-    types.push_back(part);
+  std::vector<ApiType> types;
+  for (const auto& list : {generation_bodies(), token_bodies(), loading_bodies(), part_types(), tool_types()})
+    types.insert(types.end(), list.begin(), list.end());
   for (ApiType& type : types)
     type.in_request = true;
   return types;
