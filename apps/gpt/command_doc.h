@@ -24,7 +24,7 @@ struct DocSection {
 struct DocPart {
   std::string prose;               // a paragraph, or a title of `lines` that ends in a colon
   std::vector<std::string> lines;  // examples and listings
-  bool is_examples() const { return prose.starts_with("Examples"); }
+  bool is_examples() const { return prose == "Examples:"; }
 };
 struct CommandDoc {
   std::string name;     // "gpt data pack"

@@ -37,8 +37,10 @@ _gptcpp() {
   for word in $found; do
     if [[ -d $word ]]; then folders+=("$word"); else others+=("$word"); fi
   done
-  compadd -f -- $others
-  compadd -f -q -S / -- $folders
+  local status_of=1
+  (( $#others )) && compadd -- $others && status_of=0
+  (( $#folders )) && compadd -f -q -S / -- $folders && status_of=0
+  return $status_of
 }
 if [[ ${funcstack[1]} == _gpt* ]]; then _gptcpp "$@"; else compdef _gptcpp gpt gptcpp; fi
 )";

@@ -35,8 +35,9 @@ std::vector<std::string> aliases_of(const CLI::Option& option) {
   std::vector<std::string> names;
   const OptionSpec& spec = spec_of(option);
   if (!spec.aliases.empty()) names = CLI::detail::split(spec.aliases, '|');
+  // Options that are named like a config key, such as --n-ctx of gpt serve, have its aliases too.
   for (const KeyInfo& key : config_keys()) {
-    if (!option.check_lname(flag_of(key.name).substr(2))) continue;
+    if (spec.is_config_key || !option.check_lname(flag_of(key.name).substr(2))) continue;
     for (const std::string& alias : key.aliases)
       names.push_back(alias.starts_with('-') ? alias : flag_of(alias));
   }
@@ -68,6 +69,8 @@ OptionSpec spec_of_key(const KeyInfo& key) {
   spec.min = key.min;
   spec.max = key.max;
   spec.common = key.is_common;
+  for (const std::string& alias : key.aliases)
+    spec.aliases += (spec.aliases.empty() ? "" : "|") + (alias.starts_with('-') ? alias : flag_of(alias));
   spec.is_number = key.has_range();
   const bool shows_choices = !key.choices.empty() && !spec.is_open;
   if (spec.value.empty() && !shows_choices)

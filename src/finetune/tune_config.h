@@ -69,8 +69,7 @@ void visit_tune_keys(Config& c, Visit&& visit) {
             .help = "Maximum length of an example in tokens",
             .unset = "the longest example",
             .min = 0,
-            .max = 1e7,
-            .aliases = "-c"},
+            .max = 1e7},
         c.n_ctx);
   visit(Key{.name = "skip_bad",
             .group = "fine-tuning",
@@ -110,6 +109,7 @@ void visit_tune_keys(Config& c, Visit&& visit) {
   visit(Key{.name = "lora_targets",
             .group = "fine-tuning",
             .help = "Matrices that receive an adapter",
+            .unset = "all-linear",
             .value = "NAME ..."},
         c.lora_targets);
   visit(Key{.name = "template",
@@ -117,6 +117,7 @@ void visit_tune_keys(Config& c, Visit&& visit) {
             .help = "Built-in chat template to use",
             .unset = "the model's own template",
             .aliases = "chat_template",
+            .value = "NAME",
             .is_common = true},
         c.chat_template);
   visit(Key{.name = "long_conversations",
@@ -134,13 +135,15 @@ void visit_tune_keys(Config& c, Visit&& visit) {
             .group = "fine-tuning",
             .help = "GRPO: maximum length of a response in tokens",
             .min = 1,
-            .max = 1e6},
+            .max = 1e6,
+            .aliases = "max_new_tokens"},
         c.max_tokens);
   visit(Key{.name = "temperature",
             .group = "fine-tuning",
             .help = "GRPO: sampling temperature, which also applies to the log-probabilities",
             .min = 1e-9,
-            .max = 1e3},
+            .max = 1e3,
+            .aliases = "temp"},
         c.temperature);
   visit(Key{.name = "top_k",
             .group = "fine-tuning",
