@@ -384,12 +384,13 @@ TEST(Completion, ReferencePagesHaveEveryOption) {
     typed.insert(typed.begin(), {"completion", "words"});
     typed.emplace_back("--");
     for (const std::string& flag : lines_of(run_gpt(typed).out)) {
-      if (flag != "--help" && flag != "--help-all")
-        EXPECT_NE(section.find(flag), std::string::npos) << name << flag;
+      if (flag == "--help" || flag == "--help-all") continue;
+      EXPECT_NE(section.find(flag), std::string::npos) << name << flag;
     }
   }
   const std::string config = run_gpt({"completion", "markdown", "config"}).out;
-  for (const auto& [key, value] : config_of({"tales"}).items())
+  const nlohmann::json keys = config_of({"tales"});
+  for (const auto& [key, value] : keys.items())
     EXPECT_NE(config.find("\n| `" + key + "` |"), std::string::npos) << key;
   EXPECT_NE(config.find("\n| `lora_rank` |"), std::string::npos);
   expect_usage({"completion", "markdown", "clii"}, {"\"clii\"", "cli"});
