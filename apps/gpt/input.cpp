@@ -92,7 +92,7 @@ std::vector<int32_t> parse_ids(std::string_view text, const std::string& source,
     const auto id = parse_number<int32_t>(word);
     if (!id || *id < 0)
       refuse_ids(source, line,
-                 fmt::format("expected token ids separated by spaces or commas, found \"{}",
+                 fmt::format("expected token ids separated by spaces or commas, found \"{}\"",
                              printable_text(word, 40)));
     ids.push_back(*id);
     comma = false;

@@ -32,7 +32,7 @@ TEST(Numbers, TooLargeOnesAreRefused) {
                      {"--seed", "9223372036854775807", "9223372036854775808"});
   expect_usage_error({"data", "tales", "--bytes", "99999999999999999999"},
                      {"--bytes", "99999999999999999999"});
-  expect_usage_error({"data", "tales", "--bytes", "10"}, {"GPT_SEED", "--seed", "9223372036854775808"},
+  expect_usage_error({"data", "tales", "--bytes", "10"}, {"GPT_SEED", "9223372036854775808"},
                      {"GPT_SEED=9223372036854775808"});
 }
 
