@@ -354,7 +354,8 @@ std::string source_of_key(const std::string& key, const std::vector<std::string>
   return value == nullptr || *value == '\0' ? "" : variable;
 }
 
-// Replaces each `config key "lr"` in a message by the flag or variable that set the value.
+// Replaces each `config key "lr"` in a message, and the flag of a config key at its start, by the flag or
+// variable that set the value.
 std::string with_sources(std::string message, const std::vector<std::string>& typed) {
   constexpr std::string_view kMark = "config key \"";
   for (size_t at = message.find(kMark); at != std::string::npos; at = message.find(kMark, at + 1)) {
@@ -365,7 +366,10 @@ std::string with_sources(std::string message, const std::vector<std::string>& ty
     const std::string source = source_of_key(message.substr(begin, end - begin), typed);
     if (!source.empty()) message.replace(at, end + 1 - at, source);
   }
-  return message;
+  const std::string flag = message.substr(0, message.find_first_of(": =,")), key = config_key_of_flag(flag);
+  if (std::ranges::find(config_keys(), key, &KeyInfo::name) == config_keys().end()) return message;
+  const std::string source = source_of_key(key, typed);
+  return source.starts_with("GPT_") ? source + message.substr(flag.size()) : message;
 }
 
 // Replaces the option at the start of a message by the variable that has set it.

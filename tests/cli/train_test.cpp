@@ -144,7 +144,7 @@ TEST_F(TrainCommand, StartsFromAModelOfTheShapeAskedFor) {
       {{}, {"GPT_N_HEAD=4"}, {"GPT_N_HEAD", "--init-from", 2, 4}},
       {{"--config", file}, {}, {"\"n_ctx\"", "--init-from", 16, 8}},
       {{"--tokenizer", tokenizer}, {}, {"--tokenizer " + tokenizer, "--init-from", "byte", 256}},
-      {{}, {"GPT_TOKENIZER=char"}, {"--tokenizer char", "--init-from", "byte", 256}}};
+      {{}, {"GPT_TOKENIZER=char"}, {"GPT_TOKENIZER", "--init-from", "byte", 256}}};
   for (const auto& [more, environment, facts] : refused) {
     const GptRun run = from(more, environment);
     EXPECT_EQ(run.status, 2) << run.err;
