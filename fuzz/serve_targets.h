@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "serve/openai/answer_grammar.h"
 #include "serve/api_error.h"
 #include "serve/http/http_client.h"
+#include "serve/openai/answer_grammar.h"
 #include "serve/openai/tool_calls.h"
 
 // Entry points like those in targets.h, for gpt serve.

@@ -436,8 +436,8 @@ void HttpServer::Impl::accept() {
   });
 }
 
-// Called if file descriptors or memory run out and all connections are in use, so that none can be closed. New
-// clients stay in the queue of the operating system.
+// Called if file descriptors or memory run out and all connections are in use, so that none can be closed.
+// New clients stay in the queue of the operating system.
 void HttpServer::Impl::pause_accepting() {
   accept_timer.expires_at(in_seconds(kAcceptPause));
   accept_timer.async_wait([this](ErrorCode error) {
