@@ -1,4 +1,4 @@
-// Trains a small model on a string, in seconds, and saves it.   train FOLDER
+// Trains a small model on a string within seconds, and saves the model.   train FOLDER
 
 #include <gpt/gpt.hpp>
 #include <iostream>

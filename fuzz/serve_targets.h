@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "serve/answer_grammar.h"
 #include "serve/api_error.h"
-#include "serve/event_stream.h"
-#include "serve/tool_calls.h"
+#include "serve/http/http_client.h"
+#include "serve/openai/answer_grammar.h"
+#include "serve/openai/tool_calls.h"
 
 // Entry points like those in targets.h, for gpt serve.
 namespace gpt {

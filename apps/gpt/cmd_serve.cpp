@@ -19,9 +19,9 @@
 #include "output.h"
 #include "serve/api.h"
 #include "serve/api_error.h"
-#include "serve/http_server.h"
+#include "serve/http/http_server.h"
 #include "serve/line_log.h"
-#include "serve/model_follower.h"
+#include "serve/models/model_follower.h"
 #include "speculation_flags.h"
 
 namespace gpt {

@@ -73,7 +73,7 @@ constexpr Answer kAnswers[] = {
     {"--lr-decay-iters", "", "the learning rate decays until the last of --steps, to --min-lr"},
     {"--depth", "", "--preset nanochat-dN sets depth and width together, --n-layer only the depth"},
     {"--aspect-ratio", "", "--n-embd sets the width; --preset nanochat-dN has a width of 64 per layer"},
-    {"--model", "train|plan",
+    {"--model|-m|--model-name-or-path|--checkpoint", "train|plan",
      "use --preset NAME for a new model (gpt info lists the presets), or --init-from MODEL for a trained "
      "one"},
     {"--model-type", "tokenizer train", "the type is always BPE; --pattern sets how words are split"},

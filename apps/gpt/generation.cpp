@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <iterator>
@@ -14,6 +15,7 @@
 #include "base/parse.h"
 #include "base/ranges.h"
 #include "convert/adapter_files.h"
+#include "infer/sampler.h"
 #include "input.h"
 #include "output.h"
 #include "report/utf8_text.h"
@@ -172,8 +174,9 @@ gptcpp::GenerateOptions generate_options(const GenerateArguments& a) {
   if (a.logprobs && *a.logprobs < 0)
     fail_usage("--logprobs: expected 0 or a positive number, found {}", *a.logprobs);
   gptcpp::GenerateOptions options = a.options;
-  if (a.greedy) options.temperature = 0;
-  options.logit_bias = parse_logit_bias(a.logit_bias);
+  if (a.greedy) options.sampling.temperature = 0;
+  options.sampling.top_p_rule = parse_top_p_rule(a.top_p_rule);
+  options.sampling.logit_bias = parse_logit_bias(a.logit_bias);
   options.seed = static_cast<uint64_t>(a.seed);
   options.logprobs = a.logprobs.value_or(-1);
   options.adapters = a.adapters;
@@ -182,36 +185,48 @@ gptcpp::GenerateOptions generate_options(const GenerateArguments& a) {
   return options;
 }
 
+namespace {
+
+// Returns the definition of the flag of a sampling parameter.
+OptionSpec spec_of_field(const SamplingField& field) {
+  return {.flags = flag_of(field.name),
+          .value = "X",
+          .help = field.help,
+          .aliases = field.aliases,
+          .common = field.common};
+}
+
+void add_field(CLI::App& app, GenerateArguments&, const SamplingField& field, auto& number) {
+  add(app, spec_of_field(field), number);
+}
+
+void add_field(CLI::App& app, GenerateArguments& a, const SamplingField& field, TopPRule&) {
+  OptionSpec spec = spec_of_field(field);
+  spec.value = "";
+  spec.choices = {std::begin(gptcpp::kTopPRules), std::end(gptcpp::kTopPRules)};
+  add(app, spec, a.top_p_rule);
+}
+
+void add_field(CLI::App& app, GenerateArguments& a, const SamplingField& field, std::map<int32_t, double>&) {
+  OptionSpec spec = spec_of_field(field);
+  spec.value = "ID=X,...";
+  spec.is_repeated = true;
+  add(app, spec, a.logit_bias);
+}
+
+}  // namespace
+
 void add_sampling_options(CLI::App& app, GenerateArguments& a) {
   app.option_defaults()->group("sampling");
-  const auto number = [&](const char* flag, auto& value, const char* help, bool common = false,
-                          const char* aliases = "") {
-    add(app, {.flags = flag, .value = "X", .help = help, .aliases = aliases, .common = common}, value);
-  };
-  number("--temperature", a.options.temperature, "Sampling temperature. 0: greedy decoding", true, "--temp");
-  number("--top-k", a.options.top_k, "Sample from the k most likely tokens. 0: off", true);
-  number("--top-p", a.options.top_p,
-         "Sample from the most likely tokens whose probabilities sum to p. 1: off", true);
-  add(app,
-      {.flags = "--top-p-rule",
-       .help = "Last token of --top-p: the one that crosses the sum, or the one that reaches it",
-       .choices = {"crossing", "reaching"}},
-      a.options.top_p_rule);
-  number("--min-p", a.options.min_p, "Minimum probability relative to the most likely token. 0: off");
-  number("--repetition-penalty", a.options.repetition_penalty,
-         "Penalty factor for tokens of the prompt and the output. 1: off", false, "--repeat-penalty");
-  number("--presence-penalty", a.options.presence_penalty,
-         "Amount that is subtracted once from the logits of tokens in the output");
-  number("--frequency-penalty", a.options.frequency_penalty,
-         "Amount that is subtracted from the logit of a token for each occurrence in the output");
-  add(app,
-      {.flags = "--logit-bias",
-       .value = "ID=X,...",
-       .help = "Values to add to logits of token ids. -inf excludes a token",
-       .is_repeated = true},
-      a.logit_bias);
+  gptcpp::visit_sampling(a.options.sampling,
+                         [&](const SamplingField& field, auto& value) { add_field(app, a, field, value); });
   add(app, {.flags = "--greedy", .help = "Always choose the most likely token", .common = true}, a.greedy);
-  number("--seed", a.seed, "Random seed. The same seed gives the same text", true);
+  add(app,
+      {.flags = "--seed",
+       .value = "X",
+       .help = "Random seed. The same seed gives the same text",
+       .common = true},
+      a.seed);
   app.option_defaults()->group("Options");
 }
 

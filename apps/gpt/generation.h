@@ -16,7 +16,7 @@ struct GenerateArguments {
   std::string model, tokenizer;
   std::vector<std::string> prompts, prompt_files, ids, logit_bias, adapters;
   gptcpp::GenerateOptions options;
-  std::string context = "crop", dtype, kv_dtype, repack = "auto";
+  std::string context = "crop", top_p_rule = gptcpp::kTopPRules[0], dtype, kv_dtype, repack = "auto";
   bool greedy = false, no_bos = false, special = false, json = false, in_place = false;
   int64_t beams = 0, n = 1, seed = 1;
   std::optional<int64_t> logprobs;

@@ -42,7 +42,7 @@ constexpr const char* kMainFooter = R"(Examples:
   gpt generate run "Once upon a time"
   gpt eval run tales
 
-'gpt help COMMAND' describes a command. Options can be set by environment variables (GPT_MAX_TOKENS for --max-tokens). GPT_ISA=ref|avx2|avx512|avx512bf16|amx selects the instruction set. Exit status: 0 success, 1 failure, 2 usage error, 130 interrupted.)";
+'gpt help COMMAND' describes a command. GPT_TOP_K=20 sets --top-k. GPT_ISA=ref|avx2|avx512|avx512bf16|amx sets the instruction set. Exit status: 0 success, 1 failure, 2 usage error, 130 interrupted.)";
 
 // The commands of the overview, grouped by purpose.
 constexpr struct {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -8,9 +9,9 @@
 #include "base/json_text.h"
 #include "base/utf8.h"
 #include "chat_partner.h"
+#include "infer/sampler.h"
 #include "output.h"
-#include "serve/event_stream.h"
-#include "serve/http_client.h"
+#include "serve/http/http_client.h"
 
 namespace gpt {
 namespace {
@@ -64,6 +65,22 @@ std::string error_text(const std::string& body) {
   return error.is_object() && error.contains("message") && error["message"].is_string()
              ? error["message"].get<std::string>()
              : json_text(error);
+}
+
+// Each function sets a field of a request, unless the value disables the field.
+void set_field(json& body, const SamplingField& field, const auto& number) {
+  if (static_cast<double>(number) != field.off) body[field.name] = number;
+}
+
+void set_field(json& body, const SamplingField& field, const TopPRule& rule) {
+  if (rule != SamplingParams::neutral().top_p_rule)
+    body[field.name] = gptcpp::kTopPRules[static_cast<int>(rule)];
+}
+
+// Infinite values cannot be written as JSON, and the limits of the API have the same effect.
+void set_field(json& body, const SamplingField& field, const std::map<int32_t, double>& values) {
+  for (const auto& [id, value] : values)
+    body[field.name][std::to_string(id)] = std::clamp(value, field.request_min, field.request_max);
 }
 
 class RemotePartner final : public ChatPartner {
@@ -154,20 +171,14 @@ class RemotePartner final : public ChatPartner {
                  {"stream", true},
                  {"stream_options", {{"include_usage", true}}},
                  {"max_tokens", o.max_tokens},
-                 {"temperature", o.temperature},
-                 {"top_p", o.top_p},
+                 {"top_p", o.sampling.top_p},  // always sent, because servers have other defaults
                  {"seed", o.seed + number_}};
     // Fields that some servers do not know are only sent if they were requested, or if the server is gpt
     // serve.
     if (is_gpt_serve_) body["truncation"] = "auto";
-    if (o.top_k > 0) body["top_k"] = o.top_k;
-    if (o.min_p > 0) body["min_p"] = o.min_p;
-    if (o.repetition_penalty != 1) body["repetition_penalty"] = o.repetition_penalty;
-    if (o.presence_penalty != 0) body["presence_penalty"] = o.presence_penalty;
-    if (o.frequency_penalty != 0) body["frequency_penalty"] = o.frequency_penalty;
+    gptcpp::visit_sampling(
+        o.sampling, [&](const SamplingField& field, const auto& value) { set_field(body, field, value); });
     if (!o.stops.empty()) body["stop"] = o.stops;
-    for (const auto& [id, bias] : o.logit_bias)
-      body["logit_bias"][std::to_string(id)] = bias;
     return body;
   }
 

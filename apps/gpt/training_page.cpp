@@ -5,7 +5,7 @@
 
 #include "base/thread.h"
 #include "serve/api.h"
-#include "serve/http_server.h"
+#include "serve/http/http_server.h"
 
 namespace gpt {
 namespace {

@@ -1,5 +1,5 @@
-// Measures single ops with one thread, using the cases of the op tests, for every instruction set that this
-// machine supports and for activations in fp32 and bf16.
+// Measures single ops on the cases of the op tests, with one thread. Each case runs for every instruction set
+// that this machine supports, and for activations in fp32 and in bf16.
 //   micro --benchmark_filter='linear_forward/.*/avx512/'
 
 #include <benchmark/benchmark.h>
@@ -13,8 +13,8 @@ namespace {
 constexpr int kPlays = 5;   // runs of a case, each with new memory
 constexpr int kCalls = 20;  // calls per run, on the same memory
 
-// Runs the case with a kernel table that times each op. The reported time is that of the op itself, without
-// creating its arguments and without other ops that the case may call.
+// Runs the case with a kernel table that times each op. The reported time includes only the op itself. It
+// does not include creating the arguments or running other ops that the case may call.
 void run_case(benchmark::State& state, const std::string& op, const OpCase& op_case, Isa isa, DType act) {
   ProfiledKernels kernels(kernel_table(isa));
   for ([[maybe_unused]] auto _ : state) {

@@ -1,10 +1,10 @@
-// The worker of bench/rivals/compare that measures the encoding speed of this project. Reads the documents
-// once and encodes them again for every line of standard input. For a line "fresh", it uses a newly loaded
-// tokenizer.
+// Measures the encoding speed of this project. bench/rivals/compare runs this program as a worker.
 //   encode_worker TOKENIZER DOCUMENTS THREADS
-// DOCUMENTS: UTF-8 texts, each terminated by a zero byte. Prints a JSON line when it is ready, and one for
-// every measurement. The time only includes encoding. The bytes are those of the texts without the zero
-// bytes. `sum` is a checksum of the ids.
+// DOCUMENTS is a file of UTF-8 texts, each terminated by a zero byte. The program reads this file once. For
+// every line of standard input, it encodes all documents again. If the line is "fresh", it uses a newly
+// loaded tokenizer. The program prints a JSON line when it is ready, and one JSON line for every measurement.
+// The measured time only includes encoding. The measured bytes do not include the zero bytes. `sum` is a
+// checksum of the ids.
 
 #include <fmt/format.h>
 
@@ -29,8 +29,8 @@ std::vector<std::string_view> split_documents(std::string_view all) {
   return documents;
 }
 
-// Returns a checksum of all ids in order: h = 31 h + id + 1, modulo 2^61 - 1. Python can compute it
-// efficiently.
+// Returns a checksum of all ids in order: h = 31 h + id + 1, modulo 2^61 - 1. Python can compute this
+// checksum efficiently.
 uint64_t checksum_of(const std::vector<std::vector<int32_t>>& ids) {
   constexpr uint64_t kModulus = (uint64_t{1} << 61) - 1;
   uint64_t sum = 0;

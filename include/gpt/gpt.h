@@ -141,8 +141,9 @@ GPT_API void gpt_session_free(gpt_session*);
 GPT_API gpt_status gpt_feed(gpt_session*, const char* text, size_t size);
 GPT_API gpt_status gpt_feed_special(gpt_session*, const char* text, size_t size); /* see gpt_encode_special */
 GPT_API gpt_status gpt_feed_ids(gpt_session*, const int32_t* ids, size_t count);
-/* Continues the text of a session. Options: all fields of GenerateOptions except logprobs. Three keys can be
- * repeated: "stop=TEXT", "logit_bias=ID=VALUE" and "adapter=NAME". on_piece and finish may be NULL. */
+/* Continues the text of a session. Options: all fields of GenerateOptions and SamplingParams except logprobs.
+ * Three keys can be repeated: "stop=TEXT", "logit_bias=ID=VALUE" and "adapter=NAME". on_piece and finish may
+ * be NULL. */
 GPT_API gpt_status gpt_generate(gpt_session*, gpt_options, gpt_on_piece on_piece, void* user,
                                 gpt_finish* finish);
 /* Return the logits of the next token, [vocab_size], and the ids of the session. gpt_truncate keeps the first

@@ -46,6 +46,8 @@
 #include <string_view>
 #include <vector>
 
+#include "gpt/sampling.hpp"
+
 #ifndef GPTCPP_API
 #define GPTCPP_API __attribute__((visibility("default")))
 #endif
@@ -215,15 +217,7 @@ GPTCPP_API const char* finish_name(Finish finish) noexcept;  // "length", "eos",
 
 // Options for continuing a text. The same text, options and seed always give the same result.
 struct GenerateOptions {
-  int64_t max_tokens = 200;     // maximum new tokens
-  double temperature = 0.8;     // 0: greedy, always the most likely token
-  int64_t top_k = 40;           // 0: no top-k filter
-  double top_p = 1, min_p = 0;  // 1 and 0 disable the filters
-  // How top_p treats the last token. "crossing" keeps a token if the sum of the probabilities before it does
-  // not exceed p. "reaching" keeps tokens up to the first one with which the sum reaches p.
-  std::string top_p_rule = "crossing";
-  double repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;  // off by default
-  std::map<int32_t, double> logit_bias = {};                                   // added to the logit of an id
+  int64_t max_tokens = 200;  // maximum new tokens
   uint64_t seed = 1;
   // Number of the sample: different numbers give independent samples for the same seed. The random number of
   // a token depends on the seed, this number and the token's index among the new tokens of the call.
@@ -240,6 +234,9 @@ struct GenerateOptions {
   // invalid_argument if the grammar is malformed, uses an unsupported feature (named in the message), or
   // needs more than max_tokens.
   std::string grammar = {}, json_schema = {}, regex = {};
+  // The last member, because g++ 12 destroys the parts of a member twice if the initializer of a later member
+  // throws.
+  SamplingParams sampling = {};
 };
 
 // Validates options: throws the errors, mostly invalid_argument, that generation with these options would

@@ -260,16 +260,18 @@ ALWAYS_TESTED = {"sliding_window", "use_sliding_window", "max_window_layers", "l
 
 PAGE_HEAD = """# The keys of transformers' config.json
 
-This page shows which keys of a `config.json` have the same effect in `gpt` as in transformers, which have no effect,
-and which are refused. `scripts/golden/config_variants.py` writes this page. It compares `gpt` with transformers
+This page shows which keys of a `config.json` have the same effect in `gpt` as in transformers, which keys have no effect,
+and which keys are refused. `scripts/golden/config_variants.py` writes this page. It compares `gpt` with transformers
 5.23.0 on {count} variants of the models in `tests/golden/data`. In each variant, some keys are set, removed or changed to a
 different type, alone or in combination. {loads} variants ({share:.0f} %) load in `gpt`.
 
-- **same**: both programs load the file, and the change has no effect in either program.
-- **equal**: both programs load the file and compute the same logits, which differ from those without the change.
-- **stricter**: `gpt` loads the file, and transformers refuses it, mostly because of the type of a key that has no
+The tables use these names for the outcomes:
+
+- **same**: Both programs load the file, and the change has no effect in either program.
+- **equal**: Both programs load the file. The change affects the logits, and both programs compute the same logits.
+- **stricter**: `gpt` loads the file, but transformers refuses it. The usual reason is the type of a key that has no
   effect.
-- **refused both**: neither program loads the file.
+- **refused both**: Neither program loads the file.
 - **refused**: transformers loads the file and computes something that `gpt` does not support. `gpt` refuses the file
   with a message that names the key.
 
@@ -277,12 +279,13 @@ transformers loads each file with the class of its `model_type`, or with the cla
 of a Mistral file name Ministral.
 {auto}
 
-Two cases are left out. With a sliding window of 1, the results of transformers with its cache differ from those for
+The page leaves out two cases. With a sliding window of 1, the results of transformers with its cache differ from those for
 the whole sequence. The key `skip` in `per_layer_config` is read but not applied by this version of transformers."""
 KEYS_HEAD = """## By key
 
-In each variant of this table, only one key is changed. A cell counts the values of the key by outcome: same (s), equal
-(e), refused only by `gpt` (r), refused by both (b), loaded only by `gpt` (l)."""
+In each variant of this table, only one key is changed. A cell shows the number of values of this key for each outcome:
+same (s), equal (e), refused only by `gpt` (r), refused by both programs (b), loaded only by `gpt` (l)."""
 REFUSED_HEAD = """## Refused only by gpt
 
-For each key with values that transformers loads and `gpt` refuses: the first such value, with the message of `gpt`."""
+`gpt` refuses some values that transformers loads. This list contains the first such value of each key, with the message
+of `gpt`."""

@@ -8,8 +8,8 @@ Versions: torch 2.15.0, transformers 5.23.0, peft 0.21.2, gguf 0.19.0, safetenso
 
 CASE/base is a model, CASE/adapter an adapter as saved by PEFT. CASE/golden.safetensors has "ids" [B,T] and the fp32
 logits "base" and "logits" [B,T,V], without and with the adapter. In the case `blocks`, the base is a GGUF file with
-matrices of many types, and the adapter is trained to predict the next token. CASE/gradients contains the gradients in
-place of the matrices of the adapter. PyTorch computes them in float64 with the dequantized weights. "loss" is the mean
+matrices of many types, and the adapter is trained to predict the next token. CASE/gradients has the same format as
+the adapter and contains the gradients of its matrices. PyTorch computes them in float64 with the dequantized weights. "loss" is the mean
 over all targets.
 """
 import shutil

@@ -127,11 +127,20 @@ class Options {
     field = entry.second == "true";
   }
   static void read(const Entry& entry, gptcpp::ContextPolicy& field) {
-    const std::string_view names[] = {"stop", "crop", "slide"};
-    const auto found = std::find(std::begin(names), std::end(names), entry.second);
-    if (found == std::end(names))
-      invalid(entry.first, "expected stop, crop or slide, found \"" + entry.second + "\"");
-    field = static_cast<gptcpp::ContextPolicy>(found - names);
+    constexpr const char* kNames[] = {"stop", "crop", "slide"};
+    field = static_cast<gptcpp::ContextPolicy>(number_of(entry, kNames));
+  }
+  static void read(const Entry& entry, gptcpp::TopPRule& field) {
+    field = static_cast<gptcpp::TopPRule>(number_of(entry, gptcpp::kTopPRules));
+  }
+  // Returns the index of the value in `names`.
+  static std::ptrdiff_t number_of(const Entry& entry, std::span<const char* const> names) {
+    const auto found = std::find(names.begin(), names.end(), entry.second);
+    if (found != names.end()) return found - names.begin();
+    std::string expected;
+    for (const char* const& name : names)
+      expected += std::string(&name == &names.front() ? "" : &name == &names.back() ? " or " : ", ") + name;
+    invalid(entry.first, "expected " + expected + ", found \"" + entry.second + "\"");
   }
   static void read(const Entry& entry, std::map<int32_t, double>& field) {
     const size_t equals = entry.second.find('=');
@@ -158,11 +167,12 @@ gptcpp::GenerateOptions generate_options(gpt_options list, bool* special = nullp
   gptcpp::GenerateOptions o;
   Options options(list);
   if (special != nullptr) options.take("special", *special);
-  options.take("max_tokens", o.max_tokens).take("temperature", o.temperature).take("top_k", o.top_k);
-  options.take("top_p", o.top_p).take("top_p_rule", o.top_p_rule).take("min_p", o.min_p);
-  options.take("repetition_penalty", o.repetition_penalty).take("logit_bias", o.logit_bias);
-  options.take("presence_penalty", o.presence_penalty).take("frequency_penalty", o.frequency_penalty);
-  options.take("seed", o.seed).take("number", o.number).take("stop", o.stops);
+  gptcpp::visit_sampling(
+      o.sampling, [&](const gptcpp::SamplingField& field, auto& value) { options.take(field.name, value); });
+  options.take("max_tokens", o.max_tokens)
+      .take("seed", o.seed)
+      .take("number", o.number)
+      .take("stop", o.stops);
   options.take("ignore_eos", o.ignore_eos).take("adapter", o.adapters);
   options.take("grammar", o.grammar).take("json_schema", o.json_schema).take("regex", o.regex).end();
   return o;

@@ -117,18 +117,6 @@ Claim claim_of(const Model::Impl& model, const gpt::Inference::Options& options,
           "KV cache and activations"};
 }
 
-gpt::SamplingParams sampling_of(const GenerateOptions& o) {
-  return {.temperature = o.temperature,
-          .top_k = o.top_k,
-          .top_p = o.top_p,
-          .top_p_rule = gpt::parse_top_p_rule(o.top_p_rule),
-          .min_p = o.min_p,
-          .repetition_penalty = o.repetition_penalty,
-          .presence_penalty = o.presence_penalty,
-          .frequency_penalty = o.frequency_penalty,
-          .logit_bias = o.logit_bias};
-}
-
 Logprobs logprobs_of(const gpt::Logprobs& inner) {
   const auto token = [](const gpt::TokenLogprob& t) { return TokenLogprob{t.id, t.logprob}; };
   return {token(inner.chosen), gpt::transformed(inner.top, token)};
@@ -193,12 +181,12 @@ gpt::Request request_of(const Model::Impl& model, const GenerateOptions& o) {
     gpt::fail_parameter("max_tokens", "expected 0 or a positive number, found {}", o.max_tokens);
   if (o.logprobs < -1) gpt::fail_parameter("logprobs", "expected -1 or more, found {}", o.logprobs);
   gpt::Request request{.max_tokens = o.max_tokens,
-                       .sampling = sampling_of(o),
+                       .sampling = o.sampling,
                        .seed = o.seed,
                        .number = o.number,
                        .logprobs = o.logprobs};
   gpt::validate(request.sampling, model.config().vocab_size);
-  if (forbids_all(o.logit_bias, model.config().vocab_size))
+  if (forbids_all(o.sampling.logit_bias, model.config().vocab_size))
     gpt::fail_parameter("logit_bias", "expected at least one token id that is not forbidden, found none");
   if (!o.ignore_eos) request.eos_ids = gpt::eos_ids(model.config());
   if (!o.stops.empty()) model.tokenizer();

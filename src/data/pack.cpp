@@ -159,7 +159,8 @@ class Packer {
     if (state_.next.block.file < std::ssize(options_.files)) source_.skip_to(state_.next.block);
   }
 
-  // Renames a file so that it no longer has the name of a shard. Returns the new path.
+  // Adds an ending to the name of a file, so that the file no longer looks like a part of the shard set.
+  // Returns the new path.
   static std::string set_aside(const std::string& path) {
     std::string aside = path + ".unknown";
     while (path_kind(aside) != PathKind::nothing)

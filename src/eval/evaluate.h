@@ -74,8 +74,8 @@ struct ComparedModel {
 // Returns true if the weights of two models have equal shapes, dtypes and bytes.
 bool same_weights(const Model& a, const Model& b);
 
-// Compares the predictions of a model with the predictions of a reference model for every token of a text.
-// The next-token distributions of the model are q, and the distributions of the reference model are p.
+// The result of the comparison of a model with a reference model on a text. q are the next-token
+// distributions of the model, and p are the next-token distributions of the reference model.
 struct Comparison {
   EvalResult result, against;  // results of q and p
   // Kullback-Leibler divergence of p from q, sum p log(p / q), in nats: mean, 99th percentile and maximum

@@ -22,7 +22,7 @@ namespace gpt {
 struct Request {
   std::vector<int32_t> prompt;
   int64_t max_tokens = 50;  // maximum number of new tokens, >= 1
-  SamplingParams sampling = {};
+  SamplingParams sampling = SamplingParams::neutral();
   // The token at position i of the output is sampled with RandomStream(seed, RandomSite::sample, i, number).
   uint64_t seed = 0;
   uint64_t number = 0;

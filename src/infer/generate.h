@@ -15,7 +15,7 @@ namespace gpt {
 
 struct GenerateOptions {
   int64_t max_tokens = 50;  // maximum tokens per sample, >= 0
-  SamplingParams sampling = {};
+  SamplingParams sampling = SamplingParams::neutral();
   uint64_t seed = 0;
   int64_t n = 1;              // samples per prompt, >= 1
   uint64_t first_sample = 0;  // number of the first sample; set it to reproduce samples of a larger run

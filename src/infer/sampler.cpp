@@ -1,5 +1,7 @@
 #include "infer/sampler.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -10,10 +12,6 @@
 
 namespace gpt {
 namespace {
-
-// This limit is large enough for any use, and small enough that a penalty times a count cannot overflow to
-// NaN.
-constexpr double kPenaltyLimit = 1e6;
 
 // If the constraint allows at most this many tokens, all of them become candidates even without top-k. The
 // scores of the other tokens then need not be read.
@@ -48,41 +46,43 @@ double weight_of(float score, float max, double temperature) {
   return std::exp((static_cast<double>(score) - max) / temperature);
 }
 
-void check_range(const char* name, double value, double low, double high) {
-  if (value >= low && value <= high) return;
-  fail_parameter(name, "expected a number from {} to {}, found {}", low, high, value);
+std::string expected_range(const SamplingField& field) {
+  std::string text = fmt::format("a number from {} to {}", field.min, field.max);
+  if (field.max == DBL_MAX) text = fmt::format("a finite number of at least {}", field.min);
+  if (field.above_min) text = fmt::format("a number above {} and up to {}", field.min, field.max);
+  return std::isnan(field.off) ? text : text + fmt::format(" ({} = off)", field.off);
+}
+
+template <class Number>
+void check_field(const SamplingField& field, const Number& number, int64_t /*vocab_size*/) {
+  const auto x = static_cast<double>(number);
+  if (!(x >= field.min && x <= field.max) || (field.above_min && x == field.min))
+    fail_parameter(field.name, "expected {}, found {}", expected_range(field), number);
+}
+
+void check_field(const SamplingField&, const TopPRule&, int64_t) {}
+
+void check_field(const SamplingField& field, const std::map<int32_t, double>& values, int64_t vocab_size) {
+  for (const auto& [id, value] : values) {
+    if (id < 0 || id >= vocab_size)
+      fail_parameter(field.name, "expected token ids from 0 to {}, found {}", vocab_size - 1, id);
+    if (!(value >= field.min && value <= field.max))
+      fail_parameter(field.name, "expected a number for id {}, found {}", id, value);
+  }
 }
 
 }  // namespace
 
 TopPRule parse_top_p_rule(std::string_view name) {
-  if (name == "crossing") return TopPRule::crossing;
-  if (name == "reaching") return TopPRule::reaching;
-  fail_parameter("top_p_rule", "expected 'crossing' or 'reaching', found '{}'", name);
+  const auto found = std::ranges::find(gptcpp::kTopPRules, name);
+  if (found != std::end(gptcpp::kTopPRules))
+    return static_cast<TopPRule>(found - std::begin(gptcpp::kTopPRules));
+  fail_parameter("top_p_rule", "expected '{}', found '{}'", fmt::join(gptcpp::kTopPRules, "' or '"), name);
 }
 
-void validate(const SamplingParams& p, int64_t vocab_size) {
-  if (!(p.temperature >= 0) || std::isinf(p.temperature)) {
-    fail_parameter("temperature", "expected a finite number of at least 0 (0 = greedy), found {}",
-                   p.temperature);
-  }
-  if (p.top_k < 0) fail_parameter("top_k", "expected 0 (off) or a positive number, found {}", p.top_k);
-  if (!(p.top_p > 0 && p.top_p <= 1)) {
-    fail_parameter("top_p", "expected a number above 0 and up to 1 (1 = off), found {}", p.top_p);
-  }
-  check_range("min_p", p.min_p, 0, 1);
-  if (!(p.repetition_penalty > 0 && p.repetition_penalty <= kPenaltyLimit)) {
-    fail_parameter("repetition_penalty", "expected a number above 0 and up to {} (1 = off), found {}",
-                   kPenaltyLimit, p.repetition_penalty);
-  }
-  check_range("presence_penalty", p.presence_penalty, -kPenaltyLimit, kPenaltyLimit);
-  check_range("frequency_penalty", p.frequency_penalty, -kPenaltyLimit, kPenaltyLimit);
-  for (const auto& [id, bias] : p.logit_bias) {
-    if (id < 0 || id >= vocab_size) {
-      fail_parameter("logit_bias", "expected token ids from 0 to {}, found {}", vocab_size - 1, id);
-    }
-    if (std::isnan(bias)) fail_parameter("logit_bias", "expected a number for id {}, found {}", id, bias);
-  }
+void validate(const SamplingParams& params, int64_t vocab_size) {
+  gptcpp::visit_sampling(
+      params, [&](const SamplingField& field, const auto& value) { check_field(field, value, vocab_size); });
 }
 
 Sampler::Sampler(const Backend& backend, int64_t vocab_size)

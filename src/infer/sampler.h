@@ -1,44 +1,25 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/rng.h"
+#include "gpt/sampling.hpp"
 #include "infer/constraint.h"
 #include "infer/logprobs.h"
 #include "infer/selector.h"
 
 namespace gpt {
 
-// Selects the last token that top-p keeps. Tokens are sorted by falling probability. The two rules differ
-// only if the sum of the probabilities before a token equals p exactly.
-enum class TopPRule {
-  crossing,  // removes a token if the sum before it exceeds p; if the sum equals p, one more token is kept
-  reaching,  // keeps tokens up to the first one whose sum, including itself, reaches p
-};
+using gptcpp::SamplingField;
+using gptcpp::SamplingParams;
+using gptcpp::TopPRule;
+
 // Parses "crossing" or "reaching". Throws invalid_argument for other names.
 TopPRule parse_top_p_rule(std::string_view name);
-
-// The parameters for sampling the next token. The defaults sample from the unchanged distribution of the
-// model.
-struct SamplingParams {
-  double temperature = 1;  // >= 0; 0 = greedy: picks the most likely token, or the lowest id in a tie
-  int64_t top_k = 0;       // keeps the k most likely tokens and all tokens that tie with the k-th; 0 = off
-  double top_p = 1;        // (0, 1]; 1 = off
-  TopPRule top_p_rule = TopPRule::crossing;
-  double min_p = 0;  // [0, 1]: minimum probability relative to the most likely token
-  // > 0. For ids in the prompt or the output: divides positive logits and multiplies other logits.
-  double repetition_penalty = 1;
-  double presence_penalty = 0;                // subtracted once from the logit of each id in the output
-  double frequency_penalty = 0;               // subtracted from the logit once per occurrence in the output
-  std::map<int32_t, double> logit_bias = {};  // added to the logit; -inf forbids an id, +inf forces it
-
-  bool greedy() const { return temperature == 0; }
-};
 
 // Throws invalid_argument that names the first invalid parameter, its valid range and its value.
 void validate(const SamplingParams& params, int64_t vocab_size);

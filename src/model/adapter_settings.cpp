@@ -193,20 +193,4 @@ AdaptedModel::AdaptedModel(const Model& base, const ModelConfig& config, Adapter
   }
 }
 
-void AdaptedModel::load(const Adapter& from) {
-  for (const LowRank& p : from.products) {
-    if (adapter.find(p.first) == nullptr)
-      fail("the adapter to load has weights for {}, which are not trained in this run",
-           model.table[p.first].name);
-  }
-  for (const LowRank& p : adapter.products) {
-    const LowRank* other = from.find(p.first);
-    if (other == nullptr || other->last != p.last || other->rank != p.rank)
-      fail("the adapter to load has a different shape for {}: expected rank {}", model.table[p.first].name,
-           p.rank);
-    copy_elements(from.a(*other), adapter.a(p));
-    copy_elements(from.b(*other), adapter.b(p));
-  }
-}
-
 }  // namespace gpt

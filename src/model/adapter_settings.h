@@ -65,7 +65,7 @@ Adapter make_adapter(const ModelConfig& config, const ParamTable& table, const A
 // with dtype std::nullopt).
 //
 //   AdaptedModel m(loaded.model(), config, settings, objective.parameters(config));
-//   init_params(m.model.table, m.weights, seed);            // or m.load(...)
+//   init_params(m.model.table, m.weights, seed);
 //   TrainStep step(m.model, m.weights, make_adamw(m.model.table, ...), backend,
 //                  {..., .graph = {.dtype = DType::bf16, .objective = ..., .adapter = &m.adapter,
 //                                  .packs_per_use = true}});
@@ -81,8 +81,6 @@ struct AdaptedModel {
   }
   AdaptedModel(const AdaptedModel&) = delete;  // views of the model point into this object's memory
 
-  // Copies the weights of another adapter. Throws Error if the two adapters have different low-rank products.
-  void load(const Adapter& from);
   int first_adapter_id() const { return model.table.count() - adapter.table.count(); }
 
   Adapter adapter;

@@ -82,7 +82,7 @@ std::optional<std::string> sample_text(const Model& model, const Tokenizer& toke
   Inference inference(model, backend, {.slots = 1, .max_rows = 64, .weights = weights});
   CachedModel sequences(inference, false);
   const GenerateOptions options{.max_tokens = kSampleTokens,
-                                .sampling = {.temperature = 0.8, .top_k = 40},
+                                .sampling = SamplingParams(),
                                 .seed = seed + static_cast<uint64_t>(step),
                                 .context = ContextPolicy::crop};
   bool stopped = false;

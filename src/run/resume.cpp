@@ -187,10 +187,10 @@ void require_tokenizer(const std::string& name, const Tokenizer& model) {
     same = same_tokens(*asked, model);
   }
   if (!same)
-    fail_usage(
-        "`tokenizer` {}: differs from the tokenizer of the `init_from` model ({}, {} tokens), which the run "
-        "uses; leave `tokenizer` out",
-        name, model.kind(), model.vocab_size());
+    fail_key("tokenizer",
+             "{} differs from the tokenizer of the `init_from` model ({}, {} tokens), which the run uses; "
+             "leave it out",
+             name, model.kind(), model.vocab_size());
 }
 
 void require_free_folder(const std::string& folder, bool again) {

@@ -5,12 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "serve/api_error.h"
-#include "serve/json_text.h"
-#include "serve/pages.h"
-
-namespace gpt::detail {
-const char* serve_page_script();
-}
 
 namespace gpt::serve {
 namespace {
@@ -19,27 +13,27 @@ namespace {
 constexpr size_t kMostPreparing = 1024, kMostCompiling = 256, kMostLoading = 16, kMostTracing = 8,
                  kMostWatching = 64;
 
+std::string line_of(const nlohmann::ordered_json& record) {
+  return record.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 std::string log_line(const CallRecord& r) {
-  std::string line = fmt::format(
-      "{{\"time\":{},\"id\":\"{}\",\"peer\":\"{}\",\"method\":", std::time(nullptr), r.id, r.peer);
-  append_json(line, printable_text(r.method, 16));
-  line += ",\"path\":";
-  append_json(line, printable_text(r.path, 128));
-  line += fmt::format(",\"status\":{},\"seconds\":{:.4f}", r.status, r.seconds);
-  if (!r.model.empty()) {
-    line += ",\"model\":";
-    append_json(line, r.model);
+  nlohmann::ordered_json line = {{"time", std::time(nullptr)},
+                                 {"id", r.id},
+                                 {"peer", r.peer},
+                                 {"method", printable_text(r.method, 16)},
+                                 {"path", printable_text(r.path, 128)},
+                                 {"status", r.status},
+                                 {"seconds", std::round(r.seconds * 1e4) / 1e4}};
+  if (!r.model.empty()) line["model"] = r.model;
+  if (r.usage.prompt > 0) {
+    line["prompt_tokens"] = r.usage.prompt;
+    line["completion_tokens"] = r.usage.completion;
+    line["cached_tokens"] = r.usage.cached;
   }
-  if (r.usage.prompt > 0)
-    line += fmt::format(",\"prompt_tokens\":{},\"completion_tokens\":{},\"cached_tokens\":{}", r.usage.prompt,
-                        r.usage.completion, r.usage.cached);
-  for (const std::string& warning : r.warnings) {
-    line += &warning == r.warnings.data() ? ",\"warnings\":[" : ",";
-    append_json(line, warning);
-  }
-  if (!r.warnings.empty()) line += "]";
-  if (!r.traceparent.empty()) line += fmt::format(",\"traceparent\":\"{}\"", r.traceparent);
-  return line + "}";
+  if (!r.warnings.empty()) line["warnings"] = r.warnings;
+  if (!r.traceparent.empty()) line["traceparent"] = r.traceparent;
+  return line_of(line);
 }
 
 }  // namespace
@@ -48,55 +42,16 @@ Api::Api(ModelSet& models, ApiOptions options)
     : models_(models),
       options_(std::move(options)),
       runs_(models_, options_.runs),
-      service_{models_, options_.limits, metrics_, salts_,   options_.folder,
-               runs_,   compiling_,      tracing_, watching_},
+      service_{models_,    options_.limits, metrics_,  salts_,    options_.folder,      runs_,
+               compiling_, tracing_,        watching_, draining_, options_.connections, options_.has_chat},
       rate_(options_.per_minute),
       compiling_(kMostCompiling),
       tracing_(kMostTracing),
       watching_(kMostWatching),
       loading_(kMostLoading),
       preparing_(kMostPreparing) {
-  add_endpoints();
-}
-
-void Api::add_endpoints() {
-  using Answer = void (*)(const Service&, const std::shared_ptr<Call>&);
-  const auto add = [&](const char* method, const char* path, Answer run) {
-    const bool post = method == std::string_view("POST");
-    const bool loads = std::string_view(path).find("load") != std::string_view::npos;
-    router_.add({.method = method,
-                 .path = path,
-                 .prepares = post,
-                 .loads = loads,
-                 .run = [this, run](const auto& call) { run(service_, call); }});
-  };
-  add("POST", "/v1/chat/completions", chat_completions);
-  add("POST", "/v1/completions", completions);
-  add("POST", "/v1/embeddings", embeddings);
-  add("GET", "/v1/models", list_models);
-  add("GET", "/v1/models/*", show_model);
-  add("POST", "/tokenize", tokenize);
-  add("POST", "/detokenize", detokenize);
-  add("POST", "/apply-template", apply_template);
-  add("POST", "/models/load", load_model);
-  add("POST", "/models/unload", unload_model);
-  add("POST", "/v1/load_lora_adapter", load_adapter);
-  add("POST", "/v1/unload_lora_adapter", unload_adapter);
-  add("POST", "/trace", trace);
-  add("GET", "/training/runs", list_runs);
-  add("GET", "/training/runs/*", show_run);
-  add("GET", "/training/reports/*", show_run_report);
-  add_pages(router_, options_.has_chat);
-  router_.add(
-      {.method = "GET", .path = "/health", .open = true, .run = [this](const auto& call) { health(*call); }});
-  router_.add({.method = "GET", .path = "/metrics", .run = [this](const auto& call) {
-                 const int64_t connections = options_.connections ? options_.connections() : 0;
-                 call->send({.body = metrics_.page(models_, connections),
-                             .content_type = "text/plain; version=0.0.4; charset=utf-8"});
-               }});
-  router_.add({.method = "GET", .path = "/openapi.json", .open = true, .run = [](const auto& call) {
-                 call->send({.body = gpt::detail::serve_page_script()});
-               }});
+  for (const Endpoint& endpoint : endpoint_table())
+    router_.add(endpoint);
 }
 
 void Api::handle(HttpRequest request, std::shared_ptr<Responder> responder) {
@@ -120,8 +75,8 @@ void Api::route(const std::shared_ptr<Call>& call) {
   }
   call->set_endpoint(endpoint->path);
   guard(call, *endpoint);
-  if (endpoint->prepares) return prepare(call, *endpoint);
-  endpoint->run(call);
+  if (endpoint->runs == Runs::on_server) return endpoint->run(service_, call);
+  run_later_for(call, *endpoint);
 }
 
 void Api::guard(const std::shared_ptr<Call>& call, const Endpoint& endpoint) {
@@ -133,7 +88,7 @@ void Api::guard(const std::shared_ptr<Call>& call, const Endpoint& endpoint) {
                      {}, "invalid_api_key");
     call->client = *key + 1;
   }
-  if (!endpoint.prepares) return;
+  if (!endpoint.has_body()) return;
   check_rate(*call);
   check_content_type(request);
   if (draining_) throw ApiError(503, "the server is shutting down", {}, "shutting_down");
@@ -151,21 +106,18 @@ void Api::check_rate(const Call& call) {
       {}, "rate_limit_exceeded", seconds);
 }
 
-void Api::prepare(const std::shared_ptr<Call>& call, const Endpoint& endpoint) {
-  if (!run_later(endpoint.loads ? loading_ : preparing_, call, [call, &endpoint] { endpoint.run(call); }))
-    throw ApiError(503, "the server is reading too many requests; try again in a moment");
-}
-
-void Api::health(Call& call) const {
-  if (draining_) return call.send({.status = 503, .body = "{\"status\":\"draining\"}"});
-  call.send({.body = "{\"status\":\"ok\"}"});
+void Api::run_later_for(const std::shared_ptr<Call>& call, const Endpoint& endpoint) {
+  const bool watches = endpoint.runs == Runs::on_watching;
+  WorkThread& thread = watches ? watching_ : endpoint.runs == Runs::on_loading ? loading_ : preparing_;
+  if (run_later(thread, call, [this, call, &endpoint] { endpoint.run(service_, call); })) return;
+  throw ApiError(503, watches ? "too many pending requests for runs; try again in a moment"
+                              : "the server is reading too many requests; try again in a moment");
 }
 
 void Api::log_body(const HttpRequest& request) const {
-  std::string line =
-      fmt::format("{{\"time\":{},\"peer\":\"{}\",\"request\":", std::time(nullptr), request.peer);
-  append_json(line, replace_invalid_utf8(request.body));
-  options_.log(line + "}");
+  options_.log(line_of({{"time", std::time(nullptr)},
+                        {"peer", request.peer},
+                        {"request", replace_invalid_utf8(request.body)}}));
 }
 
 void Api::end_call(const CallRecord& record) {

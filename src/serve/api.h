@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "serve/endpoints.h"
-#include "serve/guard.h"
-#include "serve/rate_limit.h"
+#include "serve/http/guard.h"
+#include "serve/openai/endpoints.h"
 #include "serve/router.h"
 #include "serve/work_thread.h"
 
@@ -19,7 +18,7 @@ struct ApiOptions {
   KeyRing keys{{}};
   std::vector<std::string> hosts = {};  // hosts that the Host header may name; empty: any
   ModelFolder folder = {};
-  int64_t per_minute = 0;   // maximum requests per key, or per address if there are no keys; 0: unlimited
+  int64_t per_minute = 0;   // maximum requests per key, or per address without keys; 0: unlimited
   bool log_bodies = false;  // log the text of requests
   std::function<void(const std::string& line)> log = {};  // receives JSON lines, on any thread
   std::function<int64_t()> connections = {};              // returns the number of connections for the metrics
@@ -43,12 +42,10 @@ class Api {
   const Router& router() const { return router_; }
 
  private:
-  void add_endpoints();
   void route(const std::shared_ptr<Call>& call);
   void guard(const std::shared_ptr<Call>& call, const Endpoint& endpoint);
   void check_rate(const Call& call);
-  void prepare(const std::shared_ptr<Call>& call, const Endpoint& endpoint);
-  void health(Call& call) const;
+  void run_later_for(const std::shared_ptr<Call>& call, const Endpoint& endpoint);
   void end_call(const CallRecord& record);
   void log_body(const HttpRequest& request) const;
 

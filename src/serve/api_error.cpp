@@ -1,9 +1,9 @@
 #include "serve/api_error.h"
 
 #include <new>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "serve/openai/responses.h"
 
 namespace gpt::serve {
 namespace {
@@ -21,19 +21,17 @@ const char* type_of(int status) {
   }
 }
 
-nlohmann::ordered_json text_or_null(const std::string& text) {
-  return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
+std::optional<std::string> text_or_null(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(text);
 }
 
 }  // namespace
 
 std::string ApiError::body() const {
-  const nlohmann::ordered_json error = {{"message", what()},
-                                        {"type", type_of(status_)},
-                                        {"param", text_or_null(param_)},
-                                        {"code", text_or_null(code_)}};
-  return nlohmann::ordered_json{{"error", error}}.dump(-1, ' ', false,
-                                                       nlohmann::json::error_handler_t::replace);
+  return json_of(ErrorResponse{{.message = what(),
+                                .type = type_of(status_),
+                                .param = text_or_null(param_),
+                                .code = text_or_null(code_)}});
 }
 
 HttpReply ApiError::reply() const {

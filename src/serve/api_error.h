@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "serve/http.h"
+#include "serve/http/http.h"
 
 namespace gpt::serve {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "serve/answer_format.h"
-#include "serve/http.h"
+#include "serve/http/http.h"
+#include "serve/openai/answer_format.h"
 #include "serve/work_thread.h"
 
 namespace gpt::serve {

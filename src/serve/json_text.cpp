@@ -32,10 +32,6 @@ void append_json(std::string& out, std::string_view text) {
   out += '"';
 }
 
-void append_json(std::string& out, double value) {
-  out += std::isfinite(value) ? fmt::format("{}", value) : "null";
-}
-
 std::string base64(std::string_view bytes) {
   constexpr const char* kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string out;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "serve/model_set.h"
+#include "serve/models/model_set.h"
 
 namespace gpt::serve {
 namespace {

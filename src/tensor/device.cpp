@@ -95,7 +95,10 @@ Lines lines_of(const TensorView& v) {
 MappedView::MappedView(const TensorView& view, Access access) : device_(view), host_(view), access_(access) {
   if (view.device == nullptr) return;
   const Lines lines = lines_of(view);
-  copy_ = std::make_unique_for_overwrite<std::byte[]>(lines.count * lines.width);
+  const size_t bytes = lines.count * lines.width;
+  // A copy that is not downloaded starts with zeros, so that its upload is always defined.
+  copy_ = access == Access::write ? std::make_unique<std::byte[]>(bytes)
+                                  : std::make_unique_for_overwrite<std::byte[]>(bytes);
   host_.data = copy_.get();
   host_.device = nullptr;
   host_.ld = view.transposed ? view.rows() : view.cols();

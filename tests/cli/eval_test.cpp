@@ -189,7 +189,7 @@ TEST_F(Evaluation, RefusesFlagsOfTheOtherKind) {
                                       {"--val-fraction", "0.2"},
                                       {"--include", "*.py"}};
   for (const Words& flag : of_text)
-    expect_error(run_gpt(with_flags({"eval", run(), "--tasks", task}, flag)), 2, {flag[0], "--data"});
+    expect_error(run_gpt(with_flags({"eval", run(), "--tasks", task}, flag)), 2, {flag[0], "--tasks"});
 }
 
 TEST_F(Evaluation, SaysWhatIsMissing) {

@@ -607,7 +607,7 @@ TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
   refused(finetune("grpo", "asked.jsonl", "no", {"--rollouts", "0"}), 2, {"--rollouts", 2, 4096, 0});
   refused(finetune("dpo", "pairs.jsonl", "no", {"--beta", "nan"}), 2, {"--beta", "nan"});
   refused(finetune("dance", "pairs.jsonl", "no", {}), 2, {"--task", "classify", "grpo", "\"dance\""});
-  refused(finetune("dpo", "pairs.jsonl", "no", {"--rslora"}), 2, {"--rslora", "--lora-rank N"});
+  refused(finetune("dpo", "pairs.jsonl", "no", {"--rslora"}), 2, {"--rslora", "--lora-rank"});
   refused(finetune("dpo", "pairs.jsonl", "no", {"--rollouts", "4"}), 2, {"--rollouts", "--task dpo"});
   refused(finetune("chat", "chat.jsonl", "no", {"--labels", "a", "b"}), 2, {"--labels", "--task chat"});
   refused(finetune("dpo", "pairs.jsonl", "no", {"--lora-rank", "2", "--freeze", "wte.*"}), 2,

@@ -107,7 +107,7 @@ TEST_F(Serve, EchoHasLogprobsOfThePromptAndTheEnd) {
   EXPECT_TRUE(choice["logprobs"]["token_logprobs"][0].is_null());
   EXPECT_TRUE(choice["logprobs"]["top_logprobs"][0].is_null());
   const size_t alternatives = choice["logprobs"]["top_logprobs"][1].size();
-  EXPECT_TRUE(alternatives == 2 || alternatives == 3) << "the two likeliest, and the one that stands there";
+  EXPECT_TRUE(alternatives == 2 || alternatives == 3) << "the two most likely tokens, and the sampled token";
   EXPECT_EQ(choice["text"].get<std::string>().substr(0, 9), "Once upon");
   const json prompt_only = server.post(
       "/v1/completions", {{"prompt", "Once upon"}, {"max_tokens", 0}, {"echo", true}, {"logprobs", 0}});

@@ -143,7 +143,7 @@ TEST_F(TrainCommand, StartsFromAModelOfTheShapeAskedFor) {
       {{"--n-layer", "9", "--print-config"}, {}, {"--n-layer", "--init-from", 1, 9}},
       {{}, {"GPT_N_HEAD=4"}, {"GPT_N_HEAD", "--init-from", 2, 4}},
       {{"--config", file}, {}, {"\"n_ctx\"", "--init-from", 16, 8}},
-      {{"--tokenizer", tokenizer}, {}, {"--tokenizer " + tokenizer, "--init-from", "byte", 256}},
+      {{"--tokenizer", tokenizer}, {}, {"--tokenizer", tokenizer, "--init-from", "byte", 256}},
       {{}, {"GPT_TOKENIZER=char"}, {"GPT_TOKENIZER", "--init-from", "byte", 256}}};
   for (const auto& [more, environment, facts] : refused) {
     const GptRun run = from(more, environment);

@@ -22,8 +22,8 @@ using test::OpBench;
 // The largest case that is checked. Larger cases would take minutes.
 constexpr int64_t kMostElements = 4096;
 
-// Returns true if a case with these views is small enough to check. The first view must not be empty; the
-// others are optional.
+// Returns true if a case with these views is small enough to check. The first view must not be empty; all
+// other views are optional.
 template <class... View>
 bool checkable(const TensorView& first, const View&... views) {
   return first.size() > 0 && ((views ? views.size() : 0) + ... + first.size()) <= kMostElements;

@@ -266,7 +266,7 @@ TEST_P(Feeding, WhatWasTakenBackNeverWas) {
     }
     for (int slot = 0; slot < kSlots; ++slot)
       inference.reset(slot);
-    EXPECT_EQ(inference.available_blocks(), 8) << "blocks that nobody gave back";
+    EXPECT_EQ(inference.available_blocks(), 8) << "pages that were not released";
   }
 }
 

@@ -33,7 +33,7 @@ constexpr Preset kPresets[] = {
     {"gpt2-medium", "GPT-2, 24 layers", {.vocab_size = 50257, .n_layer = 24, .n_head = 16, .n_embd = 1024}},
     {"gpt2-large", "GPT-2, 36 layers", {.vocab_size = 50257, .n_layer = 36, .n_head = 20, .n_embd = 1280}},
     {"gpt2-xl", "GPT-2, 48 layers", {.vocab_size = 50257, .n_layer = 48, .n_head = 25, .n_embd = 1600}},
-    {"gpt3-175b", "GPT-3 (2020), for parameter counts and memory estimates",
+    {"gpt3-175b", "GPT-3 (2020), to estimate parameters and memory",
      {.vocab_size = 50257, .n_ctx = 2048, .n_layer = 96, .n_head = 96, .n_embd = 12288}},
     {"nanogpt-cpu", "nanoGPT character model: small text, minutes",
      {.n_ctx = 64, .n_layer = 4, .n_head = 4, .n_embd = 128},

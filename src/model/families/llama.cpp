@@ -21,7 +21,7 @@ static void set_llama3(ModelConfig& c) {
 
 // clang-format off
 constexpr Preset kPresets[] = {
-    {"llama3-8b", "Llama 3.1 8B, for parameter counts and memory estimates",
+    {"llama3-8b", "Llama 3.1 8B, to estimate parameters and memory",
      {.vocab_size = 128256, .n_ctx = 131072, .n_layer = 32, .n_head = 32, .n_kv_head = 8, .n_embd = 4096, .d_ff = 14336},
      [](ModelConfig& c) {
        set_llama3(c);

@@ -124,7 +124,7 @@ TEST_F(Adapters, RequestsKeepTheirSums) {
   const Context context({.threads = 1});
   const Model model(context, kModel, options_);
   const std::vector<int32_t> prompt = {1, 2, 3};
-  GenerateOptions options{.max_tokens = 4, .temperature = 0};
+  GenerateOptions options{.max_tokens = 4, .sampling = {.temperature = 0}};
   std::vector<std::vector<int32_t>> alone;
   for (const auto& list : lists_) {
     Session session(model);
@@ -177,7 +177,7 @@ TEST(Threads, ManySessionsComputeConcurrently) {
   const Context context({.threads = 2});
   const Model model(context, kModel);
   const std::vector<int32_t> prompt = {1, 2, 3};
-  const GenerateOptions options{.max_tokens = 12, .temperature = 0};
+  const GenerateOptions options{.max_tokens = 12, .sampling = {.temperature = 0}};
   Session alone(model);
   alone.feed(prompt);
   const std::vector<int32_t> expected = alone.generate(options).ids;

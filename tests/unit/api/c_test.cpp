@@ -44,12 +44,13 @@ TEST_F(CInterface, GivesWhatTheLibraryGives) {
   EXPECT_EQ(finish, GPT_FINISH_LENGTH);
   Session same(Model(Context({.threads = 1}), small_model()));
   same.feed("the cat");
-  const GenerateOptions as_written{.max_tokens = 20,
-                                   .temperature = 1.5,
-                                   .top_p_rule = "reaching",
-                                   .logit_bias = {{5, -std::numeric_limits<double>::infinity()}, {6, 0.5}},
-                                   .seed = 9,
-                                   .stops = {"zzz"}};
+  const GenerateOptions as_written{
+      .max_tokens = 20,
+      .seed = 9,
+      .stops = {"zzz"},
+      .sampling = {.temperature = 1.5,
+                   .top_p_rule = TopPRule::reaching,
+                   .logit_bias = {{5, -std::numeric_limits<double>::infinity()}, {6, 0.5}}}};
   EXPECT_EQ(text, same.generate(as_written).text);
   const int32_t* ids = nullptr;
   size_t count = 0;

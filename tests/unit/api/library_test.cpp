@@ -123,7 +123,7 @@ TEST(Library, StopStringsAndCallbacksEndATextAndTheModelsFinishIsTold) {
   const Model model(Context({.threads = 1}), small_model());
   Session session(model);
   session.feed("the ");
-  const Result stopped = session.generate({.max_tokens = 60, .temperature = 0, .stops = {" "}});
+  const Result stopped = session.generate({.max_tokens = 60, .stops = {" "}, .sampling = {.temperature = 0}});
   EXPECT_EQ(stopped.finish, Finish::stop);
   EXPECT_EQ(stopped.text.find(' '), std::string::npos);
   EXPECT_EQ(session.generate({}, [](const Piece&) { return false; }).finish, Finish::stop);
@@ -161,7 +161,8 @@ TEST(Library, AnEngineGivesEachRequestWhatItWouldGetAlone) {
 TEST(Library, SpeculationChangesTheTimeAlone) {
   const Context context({.threads = 2});
   const Model model(context, small_model());
-  const GenerateOptions options{.max_tokens = 50, .temperature = 0, .stops = {"dog"}, .logprobs = 1};
+  const GenerateOptions options{
+      .max_tokens = 50, .stops = {"dog"}, .logprobs = 1, .sampling = {.temperature = 0}};
   const auto result_with = [&](const SessionOptions& session_options) {
     Session session(model, session_options);
     session.feed("the cat and the cat and the");
@@ -232,7 +233,7 @@ TEST(Library, BeamsOfWidthOneAreGreedy) {
   const std::vector<int32_t> prompt = model.prompt_ids("the ");
   Session session(model);
   session.feed(prompt);
-  const Result greedy = session.generate({.max_tokens = 12, .temperature = 0});
+  const Result greedy = session.generate({.max_tokens = 12, .sampling = {.temperature = 0}});
   const auto one = beam_search(model, prompt, {.width = 1, .max_tokens = 12});
   ASSERT_EQ(one.size(), 1u);
   EXPECT_EQ(one[0].result.ids, greedy.ids);
@@ -299,7 +300,7 @@ TEST(Library, ACallThatFailsLeavesTheTextAsItWas) {
   std::map<int32_t, double> none;
   for (int32_t id = 0; id < 256; ++id)
     none[id] = -std::numeric_limits<double>::infinity();
-  EXPECT_EQ(code_of([&] { check(model, {.logit_bias = none}); }), code(Code::invalid_argument));
+  EXPECT_EQ(code_of([&] { check(model, {.sampling = {.logit_bias = none}}); }), code(Code::invalid_argument));
   EXPECT_EQ(code_of([&] { Session(model, {.policy = static_cast<ContextPolicy>(7)}); }),
             code(Code::invalid_argument));
   EXPECT_EQ(code_of([&] { Model(context, small_model(), {.tokenizer = "/nowhere"}); }),
@@ -390,14 +391,14 @@ TEST(Library, ErrorsHaveCodesAndNameParametersWithoutDashes) {
   EXPECT_EQ(code_of([&] { session.feed(std::vector<int32_t>{1000}); }), code(Code::invalid_argument));
   EXPECT_EQ(code_of([&] { session.truncate(1); }), code(Code::invalid_argument));
   EXPECT_EQ(code_of([&] { session.logits(); }), code(Code::invalid_argument));
-  for (const GenerateOptions& options : {GenerateOptions{.temperature = -1},
-                                         {.top_k = -1},
-                                         {.top_p = 2},
-                                         {.min_p = 2},
-                                         {.repetition_penalty = 0},
-                                         {.presence_penalty = 1e9},
-                                         {.frequency_penalty = 1e9},
-                                         {.logit_bias = {{999, 1}}},
+  for (const GenerateOptions& options : {GenerateOptions{.sampling = {.temperature = -1}},
+                                         {.sampling = {.top_k = -1}},
+                                         {.sampling = {.top_p = 2}},
+                                         {.sampling = {.min_p = 2}},
+                                         {.sampling = {.repetition_penalty = 0}},
+                                         {.sampling = {.presence_penalty = 1e9}},
+                                         {.sampling = {.frequency_penalty = 1e9}},
+                                         {.sampling = {.logit_bias = {{999, 1}}}},
                                          {.max_tokens = 0},
                                          {.stops = {""}}}) {
     if (options.max_tokens > 0) {

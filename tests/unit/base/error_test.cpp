@@ -62,7 +62,7 @@ TEST(Errors, TheHintIsBehindTheLastSemicolon) {
 TEST(Errors, TheObjectIsTheSubject) {
   EXPECT_EQ(fields_of([] { fail("cannot read {}: {}", "a.txt", "it is locked"); }).object, "a.txt");
   EXPECT_EQ(fields_of([] { fail("cannot find the model {}: gone", "a b"); }).object, "a b");
-  EXPECT_EQ(fields_of([] { fail("cannot go on: {}", "x"); }).object, "");
+  EXPECT_EQ(fields_of([] { fail("cannot continue: {}", "x"); }).object, "");
   EXPECT_EQ(fields_of([] { fail("{} is damaged: it has no entry {}", "a.pt", "x"); }).object, "a.pt");
   EXPECT_EQ(fields_of([] { fail("{} has no tokenizer; name one", "run"); }).object, "run");
   EXPECT_EQ(fields_of([] { fail("there is no {} in it", "x"); }).object, "");

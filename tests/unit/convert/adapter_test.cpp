@@ -107,6 +107,15 @@ TEST_P(PeftAdapter, GivesItsLogits) {
   }
 }
 
+TEST_P(PeftAdapter, MergedGivesItsLogits) {
+  if (GetParam() == std::string("tied_head")) GTEST_SKIP() << "the head shares its matrix with the embedding";
+  const LoadedAdapter loaded = load_adapter(folder(), base.model(), device());
+  base.merge(*loaded.adapter);
+  EXPECT_LT(
+      largest_difference(logits(base.model(), golden, nullptr, best_isa()), numbers(golden.file, "logits")),
+      kTolerance);
+}
+
 TEST_P(PeftAdapter, IsTheSameInEitherFormat) {
   const TempDir dir;
   const LoadedAdapter loaded = load_adapter(folder(), base.model(), device());

@@ -97,9 +97,13 @@ TEST(GgufExport, MatricesAreBlocksThatAreUsedInPlace) {
       // Writing the loaded model again gives the same file. Copies for training are dequantized.
       write_gguf(dir.file("again.gguf"), m, m.weights, nullptr, {.dtype = dtype});
       EXPECT_EQ(read_file(dir.file("again.gguf")), read_file(path)) << small.name << dtype_name(dtype);
+      write_model(dir.path(), m, m.weights);
+      const LoadedModel floats(dir.path());
       const ParamBuffer copy(m.table, DType::f32, "copy", device());
       loaded.copy_to(copy);
       const LoadedModel numbers(path, DType::f64);
+      for (int id = 0; id < m.table.count(); ++id)
+        EXPECT_EQ(get(copy[id], 0, 5), get(floats.model().weights[static_cast<size_t>(id)], 0, 5));
       for (int id = 0; id < m.table.count(); ++id)
         EXPECT_EQ(get(copy[id], 0, 5), numbers.model().weights[static_cast<size_t>(id)].as<double>()[5]);
     }

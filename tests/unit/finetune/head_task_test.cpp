@@ -157,6 +157,12 @@ TEST_F(HeadTasks, LearnEvaluateAndReadBack) {
   EXPECT_EQ(json["architectures"][0], "GPT2ForSequenceClassification");
   EXPECT_EQ(json["id2label"]["1"], "why");
   EXPECT_EQ(json["pad_token_id"], 256);
+  HeadTask further = task({.data = {letters()}, .val_fraction = 0.2, .seed = 5});
+  further.go_on_from(head);
+  const Trained begun(further, backend_, 0);
+  further.begin(begun.model, backend_, false);
+  const TensorView first_head = begun.weights[begun.model.table.model_count()];
+  EXPECT_TRUE(same_bytes(first_head, trained.weights[trained.model.table.model_count()]));
   // The saved classifier gives the same values as the trained one.
   const auto bytes = make_byte_tokenizer();
   Classifier own(trained.model, backend_, t.facts(), trained.weights[trained.model.table.model_count()]);

@@ -364,8 +364,8 @@ TEST(Constraint, KeepsItsMemorySmall) {
   EXPECT_TRUE(constraint.complete());
 }
 
-// There are so many positions that some masks are discarded. Compares masks with those of a copy that has
-// none yet.
+// The number of positions is large enough that some masks are discarded. Compares masks with those of a copy
+// that has none yet.
 TEST(Constraint, FindsAgainWhatItGaveUp) {
   std::vector<std::string> tokens = small_tokens();
   for (int i = 0; i < 26 * 26 * 26; ++i)

@@ -35,7 +35,7 @@ class AdapterRequests : public testing::Test {
     prompt.push_back(static_cast<int32_t>(number % 3));
     return {.prompt = prompt,
             .max_tokens = 30,
-            .sampling = {.temperature = 1},
+            .sampling = {.temperature = 1, .top_k = 0},
             .seed = 3,
             .number = number,
             .adapter = adapter};

@@ -63,7 +63,7 @@ struct Result {
 };
 
 Request request(std::shared_ptr<const Constraint> constraint, int64_t max_tokens,
-                SamplingParams sampling = {}) {
+                SamplingParams sampling = SamplingParams::neutral()) {
   Request r;
   r.prompt = {1, 2};
   r.max_tokens = max_tokens;
@@ -99,14 +99,14 @@ TEST(Constraint, EveryWayOfDrawingKeepsToIt) {
   const double inf = std::numeric_limits<double>::infinity();
   std::vector<Request> requests;
   for (const SamplingParams& params :
-       std::vector<SamplingParams>{{},
+       std::vector<SamplingParams>{SamplingParams::neutral(),
                                    {.temperature = 0},
                                    {.temperature = 2, .top_k = 5},
                                    {.top_k = 400},
-                                   {.top_p = 0.5},
-                                   {.min_p = 0.3},
-                                   {.repetition_penalty = 3, .presence_penalty = 1},
-                                   {.logit_bias = {{3, inf}, {4, -inf}}}})
+                                   {.top_k = 0, .top_p = 0.5},
+                                   {.top_k = 0, .min_p = 0.3},
+                                   {.top_k = 0, .repetition_penalty = 3, .presence_penalty = 1},
+                                   {.top_k = 0, .logit_bias = {{3, inf}, {4, -inf}}}})
     requests.push_back(request(sevens, 20, params));
   for (const Result& result : run(requests)) {
     ASSERT_EQ(result.error, "");
@@ -210,7 +210,7 @@ TEST(Constraint, ErrorsEndOneRequest) {
   for (int32_t id = 0; id < kVocab; id += 7)
     forbidding.logit_bias[id] = -inf;
   for (const SamplingParams& sampling :
-       {SamplingParams{}, SamplingParams{.temperature = 0}, SamplingParams{.top_k = 3}}) {
+       {SamplingParams::neutral(), SamplingParams{.temperature = 0}, SamplingParams{.top_k = 3}}) {
     SamplingParams none = sampling;
     none.logit_bias = forbidding.logit_bias;
     const std::vector<Result> results =

@@ -147,7 +147,7 @@ TEST_P(EngineSettings, CompanyChangesNothing) {
         EXPECT_EQ(result, expected) << "seed " << seed << ", request " << i;
       }
     }
-    EXPECT_EQ(decoder.available_blocks(), decoder.memory) << "memory that nobody gave back";
+    EXPECT_EQ(decoder.available_blocks(), decoder.memory) << "memory that was not released";
   }
 }
 

@@ -68,7 +68,10 @@ TEST_P(GenerateShapes, EverySampleIsTheNaiveOneUnderEveryPolicy) {
   for (const auto policy : {ContextPolicy::stop, ContextPolicy::crop, ContextPolicy::slide}) {
     for (const int64_t n : {1, 2, 3}) {
       FakeDecoder decoder(kVocab, kContext, slots, true);
-      GenerateOptions options{.max_tokens = 20, .sampling = {.repetition_penalty = 1.1}, .seed = 99, .n = n};
+      GenerateOptions options{.max_tokens = 20,
+                              .sampling = {.temperature = 1, .top_k = 0, .repetition_penalty = 1.1},
+                              .seed = 99,
+                              .n = n};
       options.eos_ids = {7};  // so that samples end at different times
       options.context = policy;
       options.prefill_chunk = chunk;
@@ -190,7 +193,8 @@ TEST(Generate, GreedyFollowsTheLargestLogit) {
 
 TEST(Generate, EosInThePromptEndsNothing) {
   FakeDecoder decoder(kVocab, 64, 1);
-  GenerateOptions options{.max_tokens = 5, .sampling = {.logit_bias = {{7, -1e9}}}};
+  GenerateOptions options{.max_tokens = 5,
+                          .sampling = {.temperature = 1, .top_k = 0, .logit_bias = {{7, -1e9}}}};
   options.eos_ids = {7};
   EXPECT_EQ(one(decoder, {7, 7}, options).ids.size(), 5u);
 }

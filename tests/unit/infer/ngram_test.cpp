@@ -73,7 +73,7 @@ TEST(Ngram, ProposesWhatFollowed) {
   proposer.forget(0);
   EXPECT_EQ(proposed(proposer, {2, 3, 4, 2, 3, 5, 2, 3}, 1), (Ids{5})) << "the latest";
   proposer.forget(0);
-  EXPECT_EQ(proposed(proposer, {1, 2, 3, 1, 2}, 8), (Ids{3, 1, 2, 3, 1, 2, 3, 1})) << "a period goes on";
+  EXPECT_EQ(proposed(proposer, {1, 2, 3, 1, 2}, 8), (Ids{3, 1, 2, 3, 1, 2, 3, 1})) << "a period continues";
   proposer.forget(0);
   EXPECT_EQ(proposed(proposer, {1, 2, 3, 4}, 8), (Ids{}));
   proposer.forget(0);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "kernels/select.h"
+#include "support/error_of.h"
 #include "support/names.h"
 #include "support/shadow_device.h"
 #include "unit/infer/fixed_sampler.h"
@@ -52,42 +53,45 @@ TEST(Sampler, GreedyIgnoresFilters) {
 }
 
 TEST(Sampler, TopKKeepsTheKLargest) {
-  EXPECT_EQ(support({0.3f, 0.1f, 0.2f, 0.4f}, {.top_k = 2}), (IdSet{0, 3}));
-  EXPECT_EQ(support({0.3f, 0.1f, 0.2f, 0.4f}, {.top_k = 1}), (IdSet{3}));
+  EXPECT_EQ(support({0.3f, 0.1f, 0.2f, 0.4f}, {.temperature = 1, .top_k = 2}), (IdSet{0, 3}));
+  EXPECT_EQ(support({0.3f, 0.1f, 0.2f, 0.4f}, {.temperature = 1, .top_k = 1}), (IdSet{3}));
 }
 
 TEST(Sampler, TopKKeepsAllThatTieWithTheLast) {
   // The second largest value is 0.2, which ids 1, 2 and 4 share.
-  EXPECT_EQ(support({0.1f, 0.2f, 0.2f, 0.3f, 0.2f}, {.top_k = 2}), (IdSet{1, 2, 3, 4}));
+  EXPECT_EQ(support({0.1f, 0.2f, 0.2f, 0.3f, 0.2f}, {.temperature = 1, .top_k = 2}), (IdSet{1, 2, 3, 4}));
 }
 
 TEST(Sampler, TopKIsOffAtZeroAndClampedToTheVocabulary) {
-  EXPECT_EQ(support({0, 0, 0}, {.top_k = 0}), (IdSet{0, 1, 2}));
-  EXPECT_EQ(support({0, 0, 0}, {.top_k = 1000}), (IdSet{0, 1, 2}));
+  EXPECT_EQ(support({0, 0, 0}, {.temperature = 1, .top_k = 0}), (IdSet{0, 1, 2}));
+  EXPECT_EQ(support({0, 0, 0}, {.temperature = 1, .top_k = 1000}), (IdSet{0, 1, 2}));
 }
 
 TEST(Sampler, TopPKeepsTheCrossingToken) {
   // The probabilities are 0.5, 0.3, 0.15 and 0.05. The sums before each are 0, 0.5, 0.8 and 0.95.
   const std::vector<float> logits{std::log(0.15f), std::log(0.5f), std::log(0.05f), std::log(0.3f)};
   for (const TopPRule rule : {TopPRule::crossing, TopPRule::reaching}) {
-    EXPECT_EQ(support(logits, {.top_p = 0.4, .top_p_rule = rule}), (IdSet{1}));
-    EXPECT_EQ(support(logits, {.top_p = 0.6, .top_p_rule = rule}), (IdSet{1, 3}));
-    EXPECT_EQ(support(logits, {.top_p = 0.9, .top_p_rule = rule}), (IdSet{0, 1, 3}));
-    EXPECT_EQ(support(logits, {.top_p = 0.96, .top_p_rule = rule}), (IdSet{0, 1, 2, 3}));
-    EXPECT_EQ(support(logits, {.top_p = 1e-9, .top_p_rule = rule}), (IdSet{1}));
+    EXPECT_EQ(support(logits, {.temperature = 1, .top_p = 0.4, .top_p_rule = rule}), (IdSet{1}));
+    EXPECT_EQ(support(logits, {.temperature = 1, .top_p = 0.6, .top_p_rule = rule}), (IdSet{1, 3}));
+    EXPECT_EQ(support(logits, {.temperature = 1, .top_p = 0.9, .top_p_rule = rule}), (IdSet{0, 1, 3}));
+    EXPECT_EQ(support(logits, {.temperature = 1, .top_p = 0.96, .top_p_rule = rule}), (IdSet{0, 1, 2, 3}));
+    EXPECT_EQ(support(logits, {.temperature = 1, .top_p = 1e-9, .top_p_rule = rule}), (IdSet{1}));
   }
 }
 
 TEST(Sampler, TopPRulesDifferOnExactEquality) {
   // With four equal logits, the sum before the third token is exactly one half.
   const std::vector<float> four{2, 2, 2, 2};
-  EXPECT_EQ(support(four, {.top_p = 0.5, .top_p_rule = TopPRule::crossing}), (IdSet{0, 1, 2}));
-  EXPECT_EQ(support(four, {.top_p = 0.5, .top_p_rule = TopPRule::reaching}), (IdSet{0, 1}));
+  EXPECT_EQ(support(four, {.temperature = 1, .top_p = 0.5, .top_p_rule = TopPRule::crossing}),
+            (IdSet{0, 1, 2}));
+  EXPECT_EQ(support(four, {.temperature = 1, .top_p = 0.5, .top_p_rule = TopPRule::reaching}), (IdSet{0, 1}));
   // With ten equal logits, 0.3 is not a binary fraction. Neither rule may depend on the rounding of 0.1 + 0.1
   // + 0.1.
   const std::vector<float> ten(10, -1.5f);
-  EXPECT_EQ(support(ten, {.top_p = 0.3, .top_p_rule = TopPRule::crossing}), (IdSet{0, 1, 2, 3}));
-  EXPECT_EQ(support(ten, {.top_p = 0.3, .top_p_rule = TopPRule::reaching}), (IdSet{0, 1, 2}));
+  EXPECT_EQ(support(ten, {.temperature = 1, .top_p = 0.3, .top_p_rule = TopPRule::crossing}),
+            (IdSet{0, 1, 2, 3}));
+  EXPECT_EQ(support(ten, {.temperature = 1, .top_p = 0.3, .top_p_rule = TopPRule::reaching}),
+            (IdSet{0, 1, 2}));
 }
 
 TEST(Sampler, TopPCountsWhatTopKLeft) {
@@ -95,7 +99,7 @@ TEST(Sampler, TopPCountsWhatTopKLeft) {
   // = 0.4 keeps one.
   std::vector<float> logits(12, 0.0f);
   logits[4] = logits[9] = 1;
-  EXPECT_EQ(support(logits, {.top_k = 2, .top_p = 0.4}), (IdSet{4}));
+  EXPECT_EQ(support(logits, {.temperature = 1, .top_k = 2, .top_p = 0.4}), (IdSet{4}));
 }
 
 TEST(Sampler, TopPAgreesWithAFullSort) {
@@ -122,7 +126,7 @@ TEST(Sampler, TopPAgreesWithAFullSort) {
     double kept_sum = 0;
     for (const int32_t id : kept)
       kept_sum += std::exp(double{logits[size_t(id)]});
-    FixedSampler sampler({.top_p = p}, std::ssize(logits));
+    FixedSampler sampler({.temperature = 1, .top_k = 0, .top_p = p}, std::ssize(logits));
     for (uint64_t i = 0; i < 500; ++i) {  // one id too many or too few would shift most samples
       RandomStream stream(11, RandomSite::test, i), same(11, RandomSite::test, i);
       double left = same.uniform() * kept_sum;
@@ -139,8 +143,8 @@ TEST(Sampler, TopPAgreesWithAFullSort) {
 
 TEST(Sampler, MinPKeepsTokensLikelyRelativeToTheBest) {
   const std::vector<float> logits{0, std::log(0.5f) + 1e-3f, std::log(0.5f) - 1e-3f, -5};
-  EXPECT_EQ(support(logits, {.min_p = 0.5}), (IdSet{0, 1}));
-  EXPECT_EQ(support({1, 1, 0.9f}, {.min_p = 1}), (IdSet{0, 1}));  // equality is kept
+  EXPECT_EQ(support(logits, {.temperature = 1, .min_p = 0.5}), (IdSet{0, 1}));
+  EXPECT_EQ(support({1, 1, 0.9f}, {.temperature = 1, .min_p = 1}), (IdSet{0, 1}));  // equality is kept
 }
 
 TEST(Sampler, MinPComesAfterTemperature) {
@@ -194,19 +198,21 @@ TEST(Sampler, BiasComesBeforeTheRepetitionPenalty) {
 }
 
 TEST(Sampler, InfiniteBiasForbidsAndForces) {
-  EXPECT_EQ(support({9, 1, 1}, {.logit_bias = {{0, -kInf}}}), (IdSet{1, 2}));
+  EXPECT_EQ(support({9, 1, 1}, {.temperature = 1, .logit_bias = {{0, -kInf}}}), (IdSet{1, 2}));
   EXPECT_EQ(greedy({9, 1, 2}, {.logit_bias = {{0, -kInf}}}), 2);
-  EXPECT_EQ(support({9, 1, 1}, {.top_k = 3, .top_p = 0.9, .logit_bias = {{1, kInf}}}), (IdSet{1}));
-  EXPECT_EQ(support({9, 1, 1}, {.logit_bias = {{1, kInf}, {2, kInf}}}), (IdSet{1, 2}));
-  EXPECT_EQ(support({9, 1, 1}, {.top_k = 2, .logit_bias = {{0, -kInf}, {1, -kInf}}}), (IdSet{2}));
-  EXPECT_EQ(support({9, 1}, {.logit_bias = {{1, 1e300}}}), (IdSet{1}));
+  EXPECT_EQ(support({9, 1, 1}, {.temperature = 1, .top_k = 3, .top_p = 0.9, .logit_bias = {{1, kInf}}}),
+            (IdSet{1}));
+  EXPECT_EQ(support({9, 1, 1}, {.temperature = 1, .logit_bias = {{1, kInf}, {2, kInf}}}), (IdSet{1, 2}));
+  EXPECT_EQ(support({9, 1, 1}, {.temperature = 1, .top_k = 2, .logit_bias = {{0, -kInf}, {1, -kInf}}}),
+            (IdSet{2}));
+  EXPECT_EQ(support({9, 1}, {.temperature = 1, .logit_bias = {{1, 1e300}}}), (IdSet{1}));
   EXPECT_THROW(greedy({1, 2}, {.logit_bias = {{0, -kInf}, {1, -kInf}}}), Error);
 }
 
 TEST(Sampler, DrawsByInverseCumulativeProbabilityInOrderOfIds) {
   // The probabilities are 1/4, 1/2, 1/4 in the order of ids, independent of their rank.
   const std::vector<float> logits{0, std::log(2.0f), 0};
-  FixedSampler sampler({}, 3);
+  FixedSampler sampler(SamplingParams::neutral(), 3);
   for (uint64_t i = 0; i < 200; ++i) {
     RandomStream random(5, RandomSite::test, i), same(5, RandomSite::test, i);
     const double u = same.uniform();
@@ -231,13 +237,15 @@ TEST(Sampler, ExtremeNumbersStayDefined) {
   EXPECT_EQ(support({1, 2, 3}, {.temperature = 1e300}), (IdSet{0, 1, 2}));
   EXPECT_EQ(support({3e38f, -3e38f}, {.temperature = 0.7, .top_p = 0.5}), (IdSet{0}));
   const std::vector<int32_t> both{0, 1};
-  EXPECT_EQ(support({3e38f, -3e38f}, {.repetition_penalty = 1e6}, {both, both}), (IdSet{0}));
+  EXPECT_EQ(support({3e38f, -3e38f}, {.temperature = 1, .repetition_penalty = 1e6}, {both, both}),
+            (IdSet{0}));
 }
 
 TEST(Sampler, RejectsLogitsThatAreNotNumbers) {
   for (const double bad : {kNan, kInf, -kInf}) {
-    EXPECT_THROW(greedy({1, static_cast<float>(bad), 2}, {}), Error);
-    EXPECT_THROW(support({1, static_cast<float>(bad), 2}, {.top_k = 2}), Error);
+    const std::string error = test::error_of([&] { greedy({1, static_cast<float>(bad), 2}, {}); });
+    EXPECT_TRUE(test::names(error, {fmt::format("found {}", static_cast<float>(bad)), 1})) << error;
+    EXPECT_THROW(support({1, static_cast<float>(bad), 2}, {.temperature = 1, .top_k = 2}), Error);
   }
 }
 
@@ -265,6 +273,24 @@ TEST(Sampler, InvalidParametersNameTheFlag) {
   EXPECT_NO_THROW(validate({.temperature = 0, .top_k = 40, .top_p = 0.95, .logit_bias = {{9, -kInf}}}, 10));
   EXPECT_ERROR(parse_top_p_rule("cross"), ErrorCode::invalid_argument);
   EXPECT_EQ(parse_top_p_rule("reaching"), TopPRule::reaching);
+}
+
+// The ranges of the definitions and the checks agree with the fields of the struct.
+TEST(SamplingParams, AreAllVisitedAndValid) {
+  std::set<std::string> names;
+  SamplingParams neutral = SamplingParams::neutral();
+  gptcpp::visit_sampling(neutral, [&](const SamplingField& field, const auto& value) {
+    EXPECT_TRUE(names.insert(field.name).second) << field.name;
+    EXPECT_LE(field.min, field.request_max) << field.name;
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>) {
+      if (!std::isnan(field.off)) {
+        EXPECT_EQ(static_cast<double>(value), field.off) << field.name;
+      }
+    }
+  });
+  EXPECT_EQ(names.size(), 9u);
+  EXPECT_NO_THROW(validate(SamplingParams(), 10));
+  EXPECT_NO_THROW(validate(neutral, 10));
 }
 
 TEST(Select, WeightsAreExponentials) {
@@ -319,7 +345,7 @@ TEST(Sampler, DrawsForManyAsForEachAlone) {
   const std::vector<int32_t> ids{3, 3, 70, 499, 3};
   const SamplingParams params[] = {{.temperature = 0},
                                    {.top_k = 20, .repetition_penalty = 1.4, .frequency_penalty = 0.5},
-                                   {.top_p = 0.6, .logit_bias = {{1, 5}, {70, -kInf}}},
+                                   {.top_k = 0, .top_p = 0.6, .logit_bias = {{1, 5}, {70, -kInf}}},
                                    {.top_k = 3, .min_p = 0.3, .logit_bias = {{7, kInf}, {8, kInf}}}};
   for (const int threads : {1, 3}) {
     ThreadPool pool(threads);
@@ -355,7 +381,8 @@ TEST(Sampler, WaitsForADeviceTwiceInACall) {
   std::vector<float> logits(kVocab * kRows);
   for (float& x : logits)
     x = static_cast<float>(random.normal());
-  const SamplingParams params[] = {{}, {.top_p = 0.9, .logit_bias = {{3, 2}}}, {.top_k = 5}};
+  const SamplingParams params[] = {
+      SamplingParams::neutral(), {.top_k = 0, .top_p = 0.9, .logit_bias = {{3, 2}}}, {.top_k = 5}};
   ThreadPool pool(2);
   const auto draw = [&](const Backend& backend, const TensorView& rows) {
     Sampler sampler(backend, kVocab);

@@ -84,7 +84,7 @@ Outcome run(const Setting& setting, const std::vector<Request>& requests, bool s
   }
   outcome.counts = engine.counts();
   EXPECT_LE(decoder.largest_batch, setting.step_rows);
-  EXPECT_EQ(decoder.available_blocks(), decoder.memory) << "memory that nobody gave back";
+  EXPECT_EQ(decoder.available_blocks(), decoder.memory) << "memory that was not released";
   EXPECT_EQ(draft.available_blocks(), draft.memory) << "the same of the draft model";
   return outcome;
 }
@@ -201,7 +201,7 @@ TEST(Speculation, ProposesNoMoreThanMayCome) {
   for (int64_t n = 1; n < 20; ++n) {
     const Outcome found = run(same, {greedy({1, 2}, n)});
     EXPECT_EQ(std::ssize(found.results[0].ids), n);
-    EXPECT_EQ(found.counts.computed, 2 + n - 1) << "all that was computed was needed";
+    EXPECT_EQ(found.counts.computed, 2 + n - 1) << "every computed id was needed";
   }
   const Outcome full = run(same, {greedy({1, 2}, 1000)}, false);
   EXPECT_EQ(full.results[0].finish, FinishReason::context);
@@ -241,7 +241,7 @@ TEST(Speculation, EndsInTheMiddleOfProposals) {
   const Outcome found = run({.name = "", .source = Source::draft, .draft = short_sighted}, {r});
   EXPECT_EQ(found.results[0].ids, Ids(plain.begin(), end + 1));
   EXPECT_EQ(found.results[0].finish, FinishReason::eos);
-  EXPECT_EQ(found.counts.computed, 2 + (end - plain.begin())) << "all that was computed was needed";
+  EXPECT_EQ(found.counts.computed, 2 + (end - plain.begin())) << "every computed id was needed";
 }
 
 // If rows are more expensive than steps, only almost certain draft tokens are proposed.

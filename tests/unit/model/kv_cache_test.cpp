@@ -189,7 +189,7 @@ TEST(KvCache, HoldsWhatEverySequenceComputed) {
       checked.reset(slot);
     EXPECT_EQ(checked.cache.available_blocks() * kBlock, checked.cache.size());
     for (size_t k = 0; k < checked.cache.classes(); ++k)
-      EXPECT_EQ(checked.cache.available_blocks(k), blocks[k]) << "blocks that nobody gave back";
+      EXPECT_EQ(checked.cache.available_blocks(k), blocks[k]) << "pages that were not released";
   }
 }
 

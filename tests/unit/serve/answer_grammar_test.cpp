@@ -1,6 +1,6 @@
 // Tests request fields that define the format of the response.
 
-#include "serve/answer_grammar.h"
+#include "serve/openai/answer_grammar.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 #include "base/utf8.h"
-#include "serve/answer_format.h"
+#include "serve/openai/answer_format.h"
 
 namespace gpt::serve {
 namespace {
@@ -253,7 +253,7 @@ TEST(AnswerFormat, LogprobsOfACompletion) {
   all.tokens = {{0xc3, {{0xc3, std::nan("")}, {}}, 0},
                 {0xa4, {{0xa4, -1}, {{0xa4, -1}}}, 1},
                 {'z', {{'z', -2}, {{'y', -1}}}, 1}};
-  const json choice = json::parse(format.whole({format.choice(0, all, "length")}, {}))["choices"][0];
+  const json choice = json::parse(format.whole({{all, "length"}}, {}))["choices"][0];
   EXPECT_EQ(choice["logprobs"],
             json::parse(R"({"tokens":["bytes:\\xc3","bytes:\\xa4","z"],"token_logprobs":[null,-1.0,-2.0],
     "top_logprobs":[null,{"bytes:\\xa4":-1.0},{"y":-1.0,"z":-2.0}],"text_offset":[0,1,1]})"));
@@ -274,8 +274,7 @@ TEST(AnswerFormat, TopLogprobsHaveAKeyForEveryToken) {
     AnswerPiece all;
     all.tokens = {entry};
     // This parser reports duplicate keys as an error.
-    return parse_json(format.whole({format.choice(0, all, "length")}, {}),
-                      "the answer")["choices"][0]["logprobs"];
+    return parse_json(format.whole({{all, "length"}}, {}), "the answer")["choices"][0]["logprobs"];
   };
   EXPECT_EQ(top_of(1, {1, 2, 7})["top_logprobs"][0], json({{"A", -1}, {"token_id:2", -2}, {"B", -7}}));
   const json second = top_of(2, {1, 2, 3});

@@ -1,4 +1,4 @@
-#include "serve/engine_worker.h"
+#include "serve/models/engine_worker.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Tests parsing of server-sent events in clients.
 
-#include "serve/event_stream.h"
+#include "serve/http/http_client.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "serve/http_client.h"
+#include "serve/http/http_client.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
 #include "base/error.h"
-#include "serve/http_server.h"
+#include "serve/http/http_server.h"
 
 namespace gpt::serve {
 namespace {

@@ -1,4 +1,4 @@
-#include "serve/http_exchange.h"
+#include "serve/http/http_exchange.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Tests the replacement of models while requests use them.
 
-#include "serve/model_follower.h"
+#include "serve/models/model_follower.h"
 
 #include <gtest/gtest.h>
 

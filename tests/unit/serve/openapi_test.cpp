@@ -1,8 +1,10 @@
 // Tests that the OpenAPI description matches the server.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -13,6 +15,7 @@
 #include "convert/gguf_export.h"
 #include "kept_answer.h"
 #include "serve/api.h"
+#include "serve/openai/api_reference.h"
 #include "support/small_models.h"
 #include "support/temp_dir.h"
 #include "text/tokenizer.h"
@@ -37,10 +40,15 @@ TEST(OpenApi, DescribesEveryEndpointAndNoOther) {
   }
   for (const Endpoint& endpoint : api.router().all()) {
     std::string path = endpoint.path;
-    if (path.ends_with("/*")) path.replace(path.size() - 1, 1, "{model}");
+    if (path.ends_with("/*")) path.replace(path.size() - 1, 1, fmt::format("{{{}}}", endpoint.below));
     there.insert(endpoint.method + " " + path);
     const std::string lower = endpoint.method == "GET" ? "get" : "post";
-    EXPECT_EQ(description["paths"][path][lower]["security"].empty(), endpoint.open) << path;
+    const json& operation = description["paths"][path][lower];
+    EXPECT_EQ(operation["security"].empty(), endpoint.open) << path;
+    EXPECT_EQ(operation.contains("requestBody"), endpoint.method == "POST") << path;
+    EXPECT_EQ(endpoint.method == "GET",
+              endpoint.runs == Runs::on_server || endpoint.runs == Runs::on_watching)
+        << path;
   }
   EXPECT_EQ(described, there);
 }
@@ -74,17 +82,14 @@ TEST(OpenApi, RefersToWhatItHas) {
   expect_refs(description, description);
 }
 
-// Resolves a "$ref", and merges all properties of "allOf" into one object.
+// Resolves a "$ref", also if the value may be null.
 json resolved(const json& schema, const json& root) {
   if (schema.contains("$ref"))
     return resolved(root.at(json::json_pointer(schema["$ref"].get<std::string>().substr(1))), root);
-  json out = schema;
-  for (const json& part : schema.value("allOf", json::array())) {
-    const json inner = resolved(part, root);
-    for (const auto& [name, property] : inner["properties"].items())
-      out["properties"][name] = property;
+  for (const json& part : schema.value("anyOf", json::array())) {
+    if (part.contains("$ref")) return resolved(part, root);
   }
-  return out;
+  return schema;
 }
 
 // Collects the names of all properties at any depth.
@@ -102,7 +107,7 @@ void collect_properties(const json& value, std::set<std::string>& names) {
 std::set<std::string> words_of_sources(const char* pattern) {
   std::set<std::string> words;
   const std::regex place(pattern);
-  for (const auto& entry : std::filesystem::directory_iterator(GPT_SOURCE_DIR "/src/serve")) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(GPT_SOURCE_DIR "/src/serve")) {
     if (entry.path().extension() != ".cpp") continue;
     const std::string text = read_file(entry.path());
     for (auto at = std::sregex_iterator(text.begin(), text.end(), place); at != std::sregex_iterator(); ++at)
@@ -187,6 +192,47 @@ TEST_F(DescribedServer, ReadsEveryFieldThatItDescribes) {
   }
 }
 
+// Returns a request for each value just outside of the described range of a field.
+std::vector<json> requests_out_of_range(const json& request, const std::string& name, const json& property) {
+  std::vector<json> all;
+  for (const auto& [key, step] : {std::pair{"minimum", -1}, {"maximum", 1}}) {
+    if (!property.contains(key) || std::abs(property[key].get<double>()) > 1e15) continue;
+    json outside = request;
+    outside[name] = property[key].get<double>() + step;
+    all.push_back(outside);
+  }
+  return all;
+}
+
+TEST_F(DescribedServer, AcceptsTheDescribedRangesOnly) {
+  int ranges = 0;
+  for (const auto& [path, requests] : requests_) {
+    const json properties = request_properties(path);
+    for (const auto& [name, property] : properties.items()) {
+      for (const json& request : requests_out_of_range(requests.front(), name, property)) {
+        const HttpReply reply = post(api_, path, request.dump());
+        EXPECT_EQ(reply.status, 400) << path << ": " << name;
+        EXPECT_EQ(json::parse(reply.body)["error"]["param"], name) << path;
+        ++ranges;
+      }
+    }
+  }
+  EXPECT_GE(ranges, 40);
+}
+
+TEST_F(DescribedServer, HasAnExampleOfEveryRequest) {
+  for (const Endpoint& endpoint : api_.router().all()) {
+    if (endpoint.has_body() && endpoint.runs != Runs::on_loading) {
+      EXPECT_TRUE(requests_.contains(endpoint.path)) << endpoint.path;
+    }
+  }
+}
+
+// If this test fails: gpt completion markdown api > docs/api-server.md
+TEST(ApiReference, IsTheCommittedPage) {
+  EXPECT_TRUE(api_reference() == read_file(GPT_SOURCE_DIR "/docs/api-server.md"));
+}
+
 // Checks that every key of a response is a property in its description.
 void expect_described(const json& answer, const json& schema_or_reference, const json& root,
                       const std::string& place) {
@@ -218,7 +264,7 @@ TEST_F(DescribedServer, AnswersWithWhatItDescribes) {
     EXPECT_TRUE(answer.is_object()) << path;
     expect_described(answer, content["application/json"]["schema"], description_, path);
   }
-  for (const char* path : {"/v1/models", "/v1/models/m", "/health"}) {
+  for (const char* path : {"/v1/models", "/v1/models/m", "/health", "/training/runs"}) {
     const std::string key = path == std::string("/v1/models/m") ? "/v1/models/{model}" : path;
     const json schema =
         description_["paths"][key]["get"]["responses"]["200"]["content"]["application/json"]["schema"];

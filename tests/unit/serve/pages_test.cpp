@@ -104,9 +104,15 @@ TEST(Pages, SampleAsTheProgramDoes) {
   ModelSet models;
   Api api(models, {});
   const gptcpp::GenerateOptions options;
-  const std::string script = get(api, "/chat.js").body;
-  EXPECT_TRUE(test::names(
-      script, {fmt::format("{{temperature: {}, top_k: {}}}", options.temperature, options.top_k)}));
+  const std::string script = get(api, "/chat.js").body, begin = "'use strict';\nconst kSampling = ";
+  ASSERT_TRUE(script.starts_with(begin));
+  const json fields =
+      json::parse(script.substr(begin.size(), script.find(";\n", begin.size()) - begin.size()));
+  gptcpp::visit_sampling(options.sampling, [&](const gptcpp::SamplingField& field, const auto& value) {
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>) {
+      EXPECT_EQ(fields[field.name]["default"], value) << field.name;
+    }
+  });
 }
 
 // --------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // Tests the speed of prompt processing while other sequences generate.
 
-#include "serve/prompt_pace.h"
+#include "serve/models/prompt_pace.h"
 
 #include <gtest/gtest.h>
 

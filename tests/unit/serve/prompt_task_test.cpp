@@ -1,4 +1,4 @@
-#include "serve/prompt_task.h"
+#include "serve/models/prompt_task.h"
 
 #include <gtest/gtest.h>
 

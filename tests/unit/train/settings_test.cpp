@@ -45,7 +45,7 @@ TEST(Settings, TheWarmUpOfAPresetIsAtMostAQuarterOfTheRun) {
   EXPECT_EQ(warmup("gpt1-preln", {}), 250);
   EXPECT_EQ(warmup("gpt1", {{"steps", "8000"}}), 2000);
   EXPECT_EQ(warmup("gpt1", {{"steps", "100000"}}), 2000);
-  EXPECT_EQ(warmup("gpt1", {{"warmup", "900"}}), 900) << "it was asked for";
+  EXPECT_EQ(warmup("gpt1", {{"warmup", "900"}}), 900) << "it was given";
   EXPECT_EQ(warmup("gpt1", {{"warmup", "2000"}}), 2000);
   EXPECT_EQ(warmup("mini-gpt", {}), 100);
   EXPECT_EQ(warmup("mini-gpt", {{"steps", "40"}}), 10);
