@@ -373,7 +373,7 @@ std::string with_sources(std::string message, const std::vector<std::string>& ty
 }
 
 // Replaces the option at the start of a message by the variable that has set it.
-std::string with_variable(std::string message) {
+std::string with_variable(const std::string& message) {
   const std::string flag = message.substr(0, message.find_first_of(": =,"));
   const auto used = used_variables().find(flag);
   return used == used_variables().end() ? message : used->second + message.substr(flag.size());

@@ -55,6 +55,7 @@ struct SamplingField {
 // are of type double, int64_t, TopPRule and std::map<int32_t, double>. The range of a map applies to its
 // values.
 template <class Params, class Visit>
+// NOLINTNEXTLINE(readability-function-size): a table of definitions
 void visit_sampling(Params& params, Visit&& visit) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   // This limit is large enough for any use, and small enough that a penalty times a count cannot overflow.

@@ -46,6 +46,7 @@ struct TuneConfig {
 
 // Visits the settings that only fine-tuning has: visit(key, field).
 template <class Config, class Visit>
+// NOLINTNEXTLINE(readability-function-size): a table of definitions
 void visit_tune_keys(Config& c, Visit&& visit) {
   visit(Key{.name = "task",
             .group = "fine-tuning",

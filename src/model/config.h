@@ -102,6 +102,7 @@ inline constexpr int64_t kMaxLayers = 10000;
 // Visits the keys of a ModelConfig in the order of the documentation: visit(key, field). Config is
 // ModelConfig or const ModelConfig.
 template <class Config, class Visit>
+// NOLINTNEXTLINE(readability-function-size): a table of definitions
 void visit_model_keys(Config& c, Visit&& visit) {
   constexpr auto kMax = static_cast<double>(kMaxDimension);
   visit(Key{.name = "vocab_size",

@@ -74,6 +74,7 @@ struct TrainConfig {
 };
 
 template <class Config, class Visit>
+// NOLINTNEXTLINE(readability-function-size): a table of definitions
 void visit_data_keys(Config& c, Visit& visit) {
   visit(Key{.name = "data",
             .group = "data",
@@ -143,6 +144,7 @@ void visit_data_keys(Config& c, Visit& visit) {
 }
 
 template <class Config, class Visit>
+// NOLINTNEXTLINE(readability-function-size): a table of definitions
 void visit_optimizer_keys(Config& c, Visit& visit) {
   visit(Key{.name = "steps",
             .group = "training",
@@ -344,6 +346,7 @@ void visit_optimizer_keys(Config& c, Visit& visit) {
 
 // Visits all keys in the order of the documentation: visit(key, field).
 template <class Config, class Visit>
+// NOLINTNEXTLINE(readability-function-size): a table of definitions
 void visit_train_keys(Config& c, Visit&& visit) {
   visit_data_keys(c, visit);
   visit_optimizer_keys(c, visit);
