@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <span>
 
+#include "base/parse.h"
 #include "base/problems.h"
 #include "base/ranges.h"
 #include "base/suggest.h"
@@ -20,28 +21,32 @@ struct Name {
   const char* ours;
 };
 
+// The value that a flag of another program takes.
+enum class Takes : uint8_t {
+  switch_value,  // nothing, or one of kOnWords and kOffWords
+  number,        // nothing, or a number
+  value          // any word that is not a flag
+};
+constexpr const char* kOnWords = "on|auto|true|yes|1|enabled";
+constexpr const char* kOffWords = "off|false|no|0|disabled";
+
 // Flags of other programs that have no effect, because gpt always behaves as requested. They are accepted
 // with a note.
-enum class Takes : uint8_t {
-  nothing,
-  value,
-  switch_value
-};  // switch_value: on, off, auto, true, false or nothing
 struct Ignored {
   const char* theirs;    // alternative names, separated by |
   const char* commands;  // commands separated by |; "": all commands
   const char* reason;
-  Takes takes = Takes::nothing;
+  Takes takes = Takes::switch_value;
 };
 
 constexpr Ignored kIgnored[] = {
     {"--stream", "", "text is always streamed"},
     {"--mmap", "", "model files are always memory-mapped"},
-    {"--flash-attn|-fa", "", "attention never stores its score matrix", Takes::switch_value},
-    {"--compile", "", "all kernels are already compiled", Takes::switch_value},
+    {"--flash-attn|-fa", "", "attention never stores its score matrix"},
+    {"--compile", "", "all kernels are already compiled"},
     {"--verbose", "", "this command has a single level of detail"},
     {"--num-workers|--dataloader-num-workers", "", "the data is memory-mapped and needs no worker processes",
-     Takes::value},
+     Takes::number},
     {"--trust-remote-code", "", "gpt never runs code of a model"},
     {"-no-cnv|--no-cnv|--no-conversation", "generate", "gpt generate always continues a text"},
     {"--do-sample", "generate|chat", "tokens are sampled unless --greedy is given"},
@@ -218,10 +223,23 @@ void add_names(const CLI::App& app, const std::string& theirs, std::vector<std::
 }
 
 // Returns true if the next word belongs to a flag without effect.
-bool takes_next(const Ignored& ignored, const std::vector<std::string>& words, size_t i) {
-  if (ignored.takes == Takes::nothing || i + 1 >= words.size()) return false;
-  if (ignored.takes == Takes::value) return !words[i + 1].starts_with("--");
-  return is_one_of(lower_case(words[i + 1]), "on|off|auto|true|false");
+bool takes_next(const Ignored& ignored, const std::string& next) {
+  if (ignored.takes == Takes::value) return !next.starts_with('-');
+  if (ignored.takes == Takes::number) return parse_number<double>(next).has_value();
+  return is_one_of(lower_case(next), kOnWords) || is_one_of(lower_case(next), kOffWords);
+}
+
+// Writes a note about a flag without effect, or throws if its value turns off what is always on. Returns true
+// if the next word is the value of the flag.
+bool ignore_flag(const Ignored& ignored, const std::string& word, const std::string& next) {
+  const size_t equals = word.find('=');
+  const bool takes = equals == std::string::npos && takes_next(ignored, next);
+  const std::string value = equals != std::string::npos ? word.substr(equals + 1) : takes ? next : "";
+  const std::string flag = word.substr(0, equals);
+  if (ignored.takes == Takes::switch_value && is_one_of(lower_case(value), kOffWords))
+    fail_usage("{} {}: cannot be turned off: {}", flag, value, ignored.reason);
+  write_note(fmt::format("note: {} has no effect: {}\n", flag, ignored.reason));
+  return takes;
 }
 
 // Returns the entry of a flag that has no effect in a command, or null.
@@ -334,8 +352,7 @@ std::vector<std::string> translate_arguments(const CLI::App& root, const std::ve
     const std::string flag = word.substr(0, equals), name = own_name(*app, flag);
     const Ignored* ignored = name.empty() ? find_ignored(*app, flag) : nullptr;
     if (ignored != nullptr) {
-      write_note(fmt::format("note: {} has no effect: {}\n", flag, ignored->reason));
-      if (equals == std::string::npos && takes_next(*ignored, words, i)) ++i;
+      problems.collect([&] { i += ignore_flag(*ignored, word, i + 1 < words.size() ? words[i + 1] : ""); });
       continue;
     }
     if (name.empty()) {

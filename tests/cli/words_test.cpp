@@ -123,6 +123,35 @@ TEST_F(WordsOfTheProgram, TextsAndIdsOfTokenizers) {
   EXPECT_EQ(info.out.find(R"(\\s)"), std::string::npos) << info.out;
 }
 
+// A flag without effect takes its own value and nothing else.
+TEST(ForeignFlags, TakeNoOtherWords) {
+  const std::string model = GPT_SOURCE_DIR "/tests/golden/data/gpt2";
+  const Words plain = {"generate", model, "--ids", "1,2", "--max-tokens", "3", "--greedy"};
+  const std::string expected = run_gpt(plain).out;
+  for (const Words& more : std::vector<Words>{{"-fa", "1"},
+                                              {"--flash-attn", "enabled"},
+                                              {"--mmap", "TRUE"},
+                                              {"--do-sample"},
+                                              {"--trust-remote-code", "True"},
+                                              {"--num-workers", "4"},
+                                              {"--stream=1"}}) {
+    Words words = plain;
+    words.insert(words.end(), more.begin(), more.end());
+    const GptRun run = run_gpt(words);
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(run.out, expected) << more.front();
+    EXPECT_TRUE(names(run.err, {more.front().substr(0, more.front().find('='))})) << run.err;
+  }
+  for (const Words& more :
+       std::vector<Words>{{"--do-sample", "False"}, {"--do-sample=0"}, {"--mmap=false"}}) {
+    Words words = plain;
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_EQ(run_gpt(words).status, 2) << more.front();
+  }
+  const GptRun run = run_gpt({"train", "--num-workers", "--threads", "1", "book-that-is-missing.txt"});
+  EXPECT_TRUE(names(run.err, {"book-that-is-missing.txt"})) << run.err;
+}
+
 TEST(WordsOfErrors, AreThoseOfTheProgram) {
   const struct {
     Words words;
