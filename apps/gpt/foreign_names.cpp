@@ -37,13 +37,14 @@ struct Ignored {
   const char* commands;  // commands separated by |; "": all commands
   const char* reason;
   Takes takes = Takes::switch_value;
+  bool may_be_off = false;  // results do not depend on it
 };
 
 constexpr Ignored kIgnored[] = {
     {"--stream", "", "text is always streamed"},
-    {"--mmap", "", "model files are always memory-mapped"},
-    {"--flash-attn|-fa", "", "attention never stores its score matrix"},
-    {"--compile", "", "all kernels are already compiled"},
+    {"--mmap", "", "model files are always memory-mapped", Takes::switch_value, true},
+    {"--flash-attn|-fa", "", "attention never stores its score matrix", Takes::switch_value, true},
+    {"--compile", "", "all kernels are already compiled", Takes::switch_value, true},
     {"--verbose", "", "this command has a single level of detail"},
     {"--num-workers|--dataloader-num-workers", "", "the data is memory-mapped and needs no worker processes",
      Takes::number},
@@ -236,7 +237,7 @@ bool ignore_flag(const Ignored& ignored, const std::string& word, const std::str
   const bool takes = equals == std::string::npos && takes_next(ignored, next);
   const std::string value = equals != std::string::npos ? word.substr(equals + 1) : takes ? next : "";
   const std::string flag = word.substr(0, equals);
-  if (ignored.takes == Takes::switch_value && is_one_of(lower_case(value), kOffWords))
+  if (ignored.takes == Takes::switch_value && !ignored.may_be_off && is_one_of(lower_case(value), kOffWords))
     fail_usage("{} {}: cannot be turned off: {}", flag, value, ignored.reason);
   write_note(fmt::format("note: {} has no effect: {}\n", flag, ignored.reason));
   return takes;

@@ -143,7 +143,7 @@ TEST(ForeignFlags, TakeNoOtherWords) {
     EXPECT_TRUE(names(run.err, {more.front().substr(0, more.front().find('='))})) << run.err;
   }
   for (const Words& more :
-       std::vector<Words>{{"--do-sample", "False"}, {"--do-sample=0"}, {"--mmap=false"}}) {
+       std::vector<Words>{{"--do-sample", "False"}, {"--do-sample=0"}, {"--stream=false"}}) {
     Words words = plain;
     words.insert(words.end(), more.begin(), more.end());
     EXPECT_EQ(run_gpt(words).status, 2) << more.front();
