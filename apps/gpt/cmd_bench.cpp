@@ -407,16 +407,9 @@ Command add_bench_command(CLI::App& root) {
        .delimiter = ',',
        .common = true},
       a->dtypes);
-  add(*app,
-      {.flags = "--kv-dtype",
-       .help = "Data type of the KV cache",
-       .fallback = "fp32 with fp32 weights, fp16 with fp16, otherwise bf16",
-       .choices = kv_dtypes(),
-       .is_open = true,
-       .kind = ValueKind::dtype,
-       .aliases = "--kv-cache-dtype",
-       .common = true},
-      a->kv_dtype);
+  OptionSpec kv_dtype = kv_dtype_option();
+  kv_dtype.common = true;
+  add(*app, kv_dtype, a->kv_dtype);
   add_repack_option(*app, a->repack);
   add_size_options(*app, *a);
   add_json_option(*app, a->json);

@@ -278,13 +278,7 @@ Command add_classify_command(CLI::App& root) {
   add(*app,
       {.flags = "--show-ids", .help = "Also write the token ids of the input and the outputs of the head"},
       a->show_ids);
-  add(*app,
-      {.flags = "--dtype",
-       .help = "Data type of the weights in matmuls",
-       .choices = matmul_dtypes(),
-       .is_open = true,
-       .kind = ValueKind::dtype},
-      a->dtype);
+  add(*app, dtype_option(), a->dtype);
   add_tokenizer_option(*app, a->tokenizer);
   add_machine_options(*app, a->machine);
   return {app, [a] { return run(*a); }};

@@ -407,13 +407,7 @@ Command add_eval_command(CLI::App& root) {
   CLI::App* app = add_command(root, "eval", "loss, perplexity and bits per byte of a text", kEvalFooter);
   add_model_option(*app, a->model, "Model folder, run folder, .safetensors, .gguf, .pt or .bin file");
   add_text_options(*app, *a);
-  add(*app,
-      {.flags = "--dtype",
-       .help = "Data type of the weights in matmuls",
-       .choices = matmul_dtypes(),
-       .is_open = true,
-       .kind = ValueKind::dtype},
-      a->dtype);
+  add(*app, dtype_option(), a->dtype);
   add(*app,
       {.flags = "--against",
        .value = "DTYPE|MODEL",

@@ -177,17 +177,7 @@ Command add_finetune_command(CLI::App& root, const std::string& command_line) {
       root, "finetune", "fine-tune a model: labelled tasks, chat, preferences, rewards", kFinetuneFooter);
   TuneConfig& c = a->config;
   add_model_option(*app, c.model, "Model folder, run folder or .gguf file");
-  add(*app,
-      {.flags = "-o,--out",
-       .value = "DIR",
-       .help = "Folder for the fine-tuned model, metrics and report",
-       .fallback = "runs/1, runs/2, ...",
-       .kind = ValueKind::path,
-       .aliases = kOutAliases,
-       .common = true,
-       .on_resume = true},
-      a->out);
-  add(*app, {.flags = "--resume", .help = "Resume the run in --out", .common = true}, a->resume);
+  add_run_options(*app, a->out, "Folder for the fine-tuned model, metrics and report", a->resume);
   add_config_option(*app, a->file);
   app->option_defaults()->group("fine-tuning");
   visit_tune_keys(c, [&](const Key& key, auto& field) {

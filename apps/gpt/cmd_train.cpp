@@ -136,17 +136,7 @@ Command add_train_command(CLI::App& root, const std::string& command_line) {
   CLI::App* app = add_command(root, "train", "train a model, or resume a run", kTrainFooter);
   add_preset_option(*app, a->preset, "the preset that gpt plan recommends");
   add_config_option(*app, a->config);
-  add(*app,
-      {.flags = "-o,--out",
-       .value = "DIR",
-       .help = "Output folder",
-       .fallback = "runs/1, runs/2, ...",
-       .kind = ValueKind::path,
-       .aliases = kOutAliases,
-       .common = true,
-       .on_resume = true},
-      a->out);
-  add(*app, {.flags = "--resume", .help = "Resume the run in --out", .common = true}, a->resume);
+  add_run_options(*app, a->out, "Output folder", a->resume);
   add(*app,
       {.flags = "--init-from",
        .value = "MODEL",

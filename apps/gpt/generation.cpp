@@ -102,24 +102,11 @@ void add_template_option(CLI::App& app, std::string& format, const std::string& 
 
 void add_dtype_options(CLI::App& app, std::string& dtype, std::string& kv_dtype,
                        const std::string& fallback) {
-  add(app,
-      {.flags = "--dtype",
-       .help = "Data type of the weights in matmuls",
-       .fallback = fallback,
-       .choices = matmul_dtypes(),
-       .is_open = true,
-       .kind = ValueKind::dtype,
-       .common = true},
-      dtype);
-  add(app,
-      {.flags = "--kv-dtype",
-       .help = "Data type of the KV cache",
-       .fallback = "fp32 with fp32 weights, fp16 with fp16, otherwise bf16",
-       .choices = kv_dtypes(),
-       .is_open = true,
-       .kind = ValueKind::dtype,
-       .aliases = "--kv-cache-dtype"},
-      kv_dtype);
+  OptionSpec spec = dtype_option();
+  spec.fallback = fallback;
+  spec.common = true;
+  add(app, spec, dtype);
+  add(app, kv_dtype_option(), kv_dtype);
 }
 
 std::vector<gptcpp::AdapterOptions> adapter_options(const GenerateArguments& a) {

@@ -112,6 +112,20 @@ void add_config_option(CLI::App& app, std::string& file) {
       file);
 }
 
+void add_run_options(CLI::App& app, std::string& out, const std::string& help, bool& resume) {
+  add(app,
+      {.flags = "-o,--out",
+       .value = "DIR",
+       .help = help,
+       .fallback = "runs/1, runs/2, ...",
+       .kind = ValueKind::path,
+       .aliases = kOutAliases,
+       .common = true,
+       .on_resume = true},
+      out);
+  add(app, {.flags = "--resume", .help = "Resume the run in --out", .common = true}, resume);
+}
+
 void add_tokenizer_option(CLI::App& app, std::string& tokenizer, const std::string& flags,
                           const std::string& fallback) {
   add(app,
@@ -217,8 +231,22 @@ std::vector<std::string> matmul_dtypes() {
   return {"fp32", "bf16", "fp16", "q8_0", "q4_0"};
 }
 
-std::vector<std::string> kv_dtypes() {
-  return {"fp32", "bf16", "fp16", "int8", "q4_0"};
+OptionSpec dtype_option() {
+  return {.flags = "--dtype",
+          .help = "Data type of the weights in matmuls",
+          .choices = matmul_dtypes(),
+          .is_open = true,
+          .kind = ValueKind::dtype};
+}
+
+OptionSpec kv_dtype_option() {
+  return {.flags = "--kv-dtype",
+          .help = "Data type of the KV cache",
+          .fallback = "fp32 with fp32 weights, fp16 with fp16, otherwise bf16",
+          .choices = {"fp32", "bf16", "fp16", "int8", "q4_0"},
+          .is_open = true,
+          .kind = ValueKind::dtype,
+          .aliases = "--kv-cache-dtype"};
 }
 
 DType parse_kv_dtype(const std::string& name, DType weights) {

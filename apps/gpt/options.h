@@ -42,6 +42,8 @@ CLI::Option* add_model_option(CLI::App& app, T& model, const std::string& help,
 }
 void add_preset_option(CLI::App& app, std::string& preset, const std::string& fallback = "");
 void add_config_option(CLI::App& app, std::string& file);
+// Adds --out and --resume of a command that trains.
+void add_run_options(CLI::App& app, std::string& out, const std::string& help, bool& resume);
 void add_tokenizer_option(CLI::App& app, std::string& tokenizer, const std::string& flags = "--tokenizer",
                           const std::string& fallback = "the model's tokenizer");
 
@@ -90,7 +92,8 @@ void check_range(const char* flag, int64_t value, int64_t low, int64_t high);
 std::string quant_type_of(const std::string& given);
 std::vector<std::string> quant_names();    // names of all quantized dtypes
 std::vector<std::string> matmul_dtypes();  // names of the dtypes of weights in matmuls
-std::vector<std::string> kv_dtypes();      // names of the dtypes of the KV cache
+OptionSpec dtype_option();                 // --dtype, the dtype of the weights in matmuls
+OptionSpec kv_dtype_option();              // --kv-dtype, the dtype of the KV cache
 
 // Returns the dtype that the value of a flag names. Throws invalid_argument with a suggestion unless it is
 // one of `allowed`.
